@@ -1,0 +1,1 @@
+"""The `dragoman` command. Knows only `app` and `catalog`."""

@@ -1,0 +1,197 @@
+"""The one error tree. Raised anywhere, given a wire shape only by a dialect; knows no wire and no HTTP library.
+
+DragomanError
+├── InvalidRequest                400
+│   ├── InvalidJSON               400  the body is not JSON
+│   ├── MissingField              400  a required field is absent
+│   ├── InvalidField              400  wrong type or value; names the field
+│   ├── UnsupportedField          400  known, changes the answer, not honoured here
+│   └── ContextLengthExceeded     400  prompt longer than the window; carries both numbers
+├── AuthenticationFailed          401
+├── Forbidden                     403  Origin not allowed
+├── NotFound                      404
+│   └── ModelNotFound             404
+├── MethodNotAllowed              405
+├── RequestTimeout                408  the body did not arrive in time
+├── PayloadTooLarge               413
+├── MisdirectedRequest            421  Host not allowed
+├── HeadersTooLarge               431
+├── Overloaded                    429  queue full; carries retry_after
+├── EngineFailure                 500  the engine broke on this request
+├── NotSupported                  501  this server or model cannot do that at all
+└── Unavailable                   503  loading, draining or engine down; carries retry_after
+"""
+
+
+class DragomanError(Exception):
+    """Base of all errors a client may see.
+
+    `message` is one clear sentence; `field` the wire name of the offending field, dotted for nested ones
+    (`messages[2].content`); `remedy` what the caller can do; `retry_after` seconds.
+    """
+
+    status = 500
+    code = "internal_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        field: str | None = None,
+        remedy: str | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+        self.remedy = remedy
+        self.retry_after = retry_after
+
+    @property
+    def sentence(self) -> str:
+        """The message with its remedy, if any."""
+        return f"{self.message} {self.remedy}" if self.remedy else self.message
+
+
+class InvalidRequest(DragomanError):
+    """The request is malformed or contradicts itself."""
+
+    status = 400
+    code = "invalid_request"
+
+
+class InvalidJSON(InvalidRequest):
+    """The body is not well-formed JSON."""
+
+    code = "invalid_json"
+
+
+class MissingField(InvalidRequest):
+    """A required field is absent."""
+
+    code = "missing_required_parameter"
+
+
+class InvalidField(InvalidRequest):
+    """A field has the wrong type or a value outside its range."""
+
+    code = "invalid_value"
+
+
+class UnsupportedField(InvalidRequest):
+    """A known field that would change the answer cannot be honoured by this server, engine or model."""
+
+    code = "unsupported_parameter"
+
+
+class ContextLengthExceeded(InvalidRequest):
+    """The prompt alone does not fit the context window. Counts are tokens."""
+
+    code = "context_length_exceeded"
+
+    def __init__(self, n_prompt: int, n_ctx: int, *, field: str | None = None) -> None:
+        super().__init__(
+            f"The prompt has {n_prompt} tokens, but the context window of this model is {n_ctx} tokens.",
+            field=field,
+            remedy="Shorten the prompt or serve the model with a larger --ctx.",
+        )
+        self.n_prompt = n_prompt
+        self.n_ctx = n_ctx
+
+
+class AuthenticationFailed(DragomanError):
+    """The API key is missing or wrong."""
+
+    status = 401
+    code = "invalid_api_key"
+
+
+class Forbidden(DragomanError):
+    """The caller's Origin is not allowed."""
+
+    status = 403
+    code = "forbidden"
+
+
+class NotFound(DragomanError):
+    """No such route or object."""
+
+    status = 404
+    code = "not_found"
+
+
+class ModelNotFound(NotFound):
+    """The named model is not served here."""
+
+    code = "model_not_found"
+
+    def __init__(self, model: str, served: str, *, field: str = "model") -> None:
+        super().__init__(f"The model '{model}' is not served here; this server has '{served}'.", field=field)
+        self.model = model
+
+
+class MethodNotAllowed(DragomanError):
+    """The path exists, the method does not. `allowed` lists the methods that do."""
+
+    status = 405
+    code = "method_not_allowed"
+
+    def __init__(self, message: str, *, allowed: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.allowed = allowed
+
+
+class RequestTimeout(DragomanError):
+    """The request body did not arrive in time."""
+
+    status = 408
+    code = "request_timeout"
+
+
+class PayloadTooLarge(DragomanError):
+    """The request body is larger than this server accepts."""
+
+    status = 413
+    code = "payload_too_large"
+
+
+class MisdirectedRequest(DragomanError):
+    """The Host header names a host this server does not answer for (DNS rebinding guard)."""
+
+    status = 421
+    code = "misdirected_request"
+
+
+class HeadersTooLarge(DragomanError):
+    """The request headers are larger than this server accepts."""
+
+    status = 431
+    code = "headers_too_large"
+
+
+class Overloaded(DragomanError):
+    """The waiting queue is full."""
+
+    status = 429
+    code = "overloaded"
+
+
+class EngineFailure(DragomanError):
+    """The engine failed while working on this request."""
+
+    status = 500
+    code = "engine_failure"
+
+
+class NotSupported(DragomanError):
+    """This server or model has no such capability."""
+
+    status = 501
+    code = "not_supported"
+
+
+class Unavailable(DragomanError):
+    """The server is loading, draining, or its engine is down."""
+
+    status = 503
+    code = "unavailable"

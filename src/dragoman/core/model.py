@@ -1,0 +1,59 @@
+"""What is known of a served model. Data only; who loads it is not known here."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from dragoman.core.sampling import SamplingSpec
+
+SamplingField = str
+
+
+class Capabilities(Struct, frozen=True, kw_only=True):
+    """What an engine can do for this model. A request that needs more is refused, naming the field.
+
+    `sampling` lists the SamplingSpec fields it honours; `logprobs` the most alternatives it reports (None: no
+    logprobs); `lanes` how many rows decode together; `grammar` whether it can mask.
+    """
+
+    sampling: frozenset[SamplingField]
+    lanes: int = 1
+    logprobs: int | None = None
+    grammar: bool = False
+    media: frozenset[str] = frozenset()
+    embeddings: bool = False
+
+
+class ModelCard(Struct, frozen=True, kw_only=True):
+    """A model as clients see it. Lengths in tokens, sizes in bytes, times in Unix seconds.
+
+    `id` is the name answers carry; every name in `aliases` is accepted too. `context_length` is the effective
+    window of one request, `trained_context` that of the checkpoint.
+    """
+
+    id: str
+    aliases: tuple[str, ...] = ()
+    path: str
+    format: Literal["gguf", "safetensors", "scripted"]
+    engine: str
+    engine_build: str = ""
+    architecture: str = ""
+    quantization: str = ""
+    parameters: int = 0
+    size_bytes: int = 0
+    vocab_size: int = 0
+    embedding_length: int = 0
+    digest: str = ""
+    created: int = 0
+    context_length: int = 0
+    trained_context: int = 0
+    lanes: int = 1
+    chat_template: str = ""
+    bos_token: str = ""
+    eos_token: str = ""
+    tools: bool = False
+    thinking: bool = False
+    sampling_defaults: SamplingSpec = SamplingSpec()
+    metadata: dict[str, str | int | float | bool] = field(default_factory=dict[str, str | int | float | bool])

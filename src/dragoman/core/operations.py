@@ -1,0 +1,114 @@
+"""Requests and results of the small operations beside generation. Knows no wire."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from dragoman.core.model import ModelCard
+from dragoman.core.request import ChatInput, RawInput, Request
+
+
+class TokenizeRequest(Struct, frozen=True):
+    """Text and ids to be tokenised, as a raw prompt would be."""
+
+    input: RawInput
+    model: str | None = None
+
+
+class Tokenized(Struct, frozen=True):
+    """Ids and, index by index, the bytes each stands for."""
+
+    ids: tuple[int, ...]
+    pieces: tuple[bytes, ...]
+
+
+class DetokenizeRequest(Struct, frozen=True):
+    """Ids to be turned into text, special tokens spelled out."""
+
+    ids: tuple[int, ...]
+    model: str | None = None
+
+
+class Detokenized(Struct, frozen=True):
+    """Text; bytes that are not UTF-8 are replaced by U+FFFD."""
+
+    text: str
+
+
+class RenderRequest(Struct, frozen=True):
+    """A conversation whose prompt text is wanted."""
+
+    input: ChatInput
+    model: str | None = None
+
+
+class Rendered(Struct, frozen=True):
+    """The prompt text the model would see."""
+
+    text: str
+
+
+class CountRequest(Struct, frozen=True):
+    """A generation request whose prompt tokens are to be counted, not run."""
+
+    request: Request
+
+
+class Counted(Struct, frozen=True):
+    """Tokens of the prompt, exactly as generation would count them."""
+
+    prompt_tokens: int
+
+
+class ModelsRequest(Struct, frozen=True):
+    """All served models."""
+
+
+class ModelRequest(Struct, frozen=True):
+    """One served model by any of its names; None asks for the default model."""
+
+    name: str | None
+
+
+class HealthRequest(Struct, frozen=True):
+    """Whether the server can answer."""
+
+
+class Health(Struct, frozen=True):
+    """`loading` and `draining` answer 503, `failed` tells that the engine gave up."""
+
+    status: Literal["ok", "loading", "draining", "failed"]
+    detail: str = ""
+
+
+class ModelState(Struct, frozen=True):
+    """A served model with what it is doing now."""
+
+    card: ModelCard
+    busy: int = 0
+    waiting: int = 0
+
+
+class VersionRequest(Struct, frozen=True):
+    """The version of this server."""
+
+
+class Version(Struct, frozen=True):
+    """A PEP 440 version."""
+
+    version: str
+
+
+SmallRequest = (
+    TokenizeRequest
+    | DetokenizeRequest
+    | RenderRequest
+    | CountRequest
+    | ModelsRequest
+    | ModelRequest
+    | HealthRequest
+    | VersionRequest
+)
+SmallResult = Tokenized | Detokenized | Rendered | Counted | Health | Version | ModelState | tuple[ModelState, ...]

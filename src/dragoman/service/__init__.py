@@ -1,0 +1,1 @@
+"""Use cases on core types. Knows no dialect and no HTTP."""

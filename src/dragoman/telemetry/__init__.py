@@ -1,0 +1,1 @@
+"""Metrics, structured logs and per-request receipts. Never sees prompts or keys unless told to."""
