@@ -1,0 +1,105 @@
+"""One settings tree. Read only by `app` and `cli`; everyone else is handed what they need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListenSettings:
+    """Where and how the server listens. Times in seconds, sizes in bytes."""
+
+    host: str = "127.0.0.1"
+    """Address to bind."""
+    port: int = 8080
+    """TCP port; 0 picks a free one."""
+    api_keys: tuple[str, ...] = ()
+    """Keys clients must show; none: no key needed."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Host names accepted beside loopback names and the bound address."""
+    cors_origins: tuple[str, ...] = ()
+    """Browser origins accepted beside loopback ones; '*' opens it to all."""
+    max_body: int = 64 * 1024 * 1024
+    """Largest request body."""
+    max_header: int = 64 * 1024
+    """Largest block of request headers."""
+    body_timeout: float = 60.0
+    """Longest wait for the next piece of a request body."""
+    sse_ping: float = 15.0
+    """Silent seconds after which a stream sends a ping; 0 turns pings off."""
+    drain: float = 30.0
+    """Longest time to let running requests finish on shutdown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSettings:
+    """How models are run."""
+
+    engine: Literal["auto", "mlx", "llamacpp", "fake"] = "auto"
+    """Which engine; auto picks llamacpp for GGUF and mlx for safetensors."""
+    ctx: int = 0
+    """Context window of one request in tokens; 0: what the model was trained with, within reason."""
+    max_lanes: int = 4
+    """Requests decoded together."""
+    max_waiting: int = 64
+    """Requests that may wait; more are refused with 429."""
+    threads: int = 0
+    """Engine threads; 0: the cores this process may really use."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16", "quantized"] = "auto"
+    """Weight type on MLX; auto: float32 on a CPU, as stored elsewhere."""
+    llama_server: str | None = None
+    """A llama-server binary or URL to use instead of the bundled llama.cpp."""
+    engine_args: tuple[str, ...] = ()
+    """Extra arguments for a llama-server binary."""
+    script: Path | None = None
+    """Script file of the fake engine."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerSettings:
+    """Defaults and strictness of answers."""
+
+    temperature: float | None = None
+    """Temperature when the request has none."""
+    top_k: int | None = None
+    """top_k when the request has none."""
+    top_p: float | None = None
+    """top_p when the request has none."""
+    min_p: float | None = None
+    """min_p when the request has none."""
+    default_max_tokens: int = 65536
+    """Token limit when the request has none; the window still caps it."""
+    strict_max_tokens: bool = False
+    """Refuse, instead of clamping, when prompt and max_tokens together exceed the window."""
+    strict_models: bool = False
+    """Refuse model names that are not served, even when only one model is served."""
+    strict_fields: bool = False
+    """Refuse unknown request fields instead of listing them in X-Dragoman-Ignored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """What is written to the log."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe level written."""
+    prompts: bool = False
+    """Also log prompts and answers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All of it."""
+
+    model: str | None = None
+    """Path, alias or Hugging Face id in the local cache; none: the best local model, else the starter."""
+    alias: tuple[str, ...] = ()
+    """Names to serve the model under; the first is its id."""
+    state_dir: Path | None = None
+    """Folder for models, databases and caches; none: the platform's default."""
+    listen: ListenSettings = field(default_factory=ListenSettings)
+    engine: EngineSettings = field(default_factory=EngineSettings)
+    answer: AnswerSettings = field(default_factory=AnswerSettings)
+    log: LogSettings = field(default_factory=LogSettings)
