@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+# A group whose fields are flags of their own, without the group's name in front.
+_FLAT = Parameter(name="*")
+
+
+def _repeated(flag: str) -> Parameter:
+    return Parameter(name=flag, negative=())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,11 +24,11 @@ class ListenSettings:
     """Address to bind."""
     port: int = 8080
     """TCP port; 0 picks a free one."""
-    api_keys: tuple[str, ...] = ()
+    api_keys: Annotated[tuple[str, ...], _repeated("--api-key")] = ()
     """Keys clients must show; none: no key needed."""
-    allowed_hosts: tuple[str, ...] = ()
+    allowed_hosts: Annotated[tuple[str, ...], _repeated("--allowed-host")] = ()
     """Host names accepted beside loopback names and the bound address."""
-    cors_origins: tuple[str, ...] = ()
+    cors_origins: Annotated[tuple[str, ...], _repeated("--cors-origins")] = ()
     """Browser origins accepted beside loopback ones; '*' opens it to all."""
     max_body: int = 64 * 1024 * 1024
     """Largest request body."""
@@ -51,7 +60,7 @@ class EngineSettings:
     """Weight type on MLX; auto: float32 on a CPU, as stored elsewhere."""
     llama_server: str | None = None
     """A llama-server binary or URL to use instead of the bundled llama.cpp."""
-    engine_args: tuple[str, ...] = ()
+    engine_args: Annotated[tuple[str, ...], _repeated("--engine-arg")] = ()
     """Extra arguments for a llama-server binary."""
     script: Path | None = None
     """Script file of the fake engine."""
@@ -83,9 +92,9 @@ class AnswerSettings:
 class LogSettings:
     """What is written to the log."""
 
-    level: Literal["debug", "info", "warning", "error"] = "info"
+    level: Annotated[Literal["debug", "info", "warning", "error"], Parameter(name="--log-level")] = "info"
     """Least severe level written."""
-    prompts: bool = False
+    prompts: Annotated[bool, Parameter(name="--log-prompts")] = False
     """Also log prompts and answers."""
 
 
@@ -93,13 +102,13 @@ class LogSettings:
 class Settings:
     """All of it."""
 
-    model: str | None = None
+    model: Annotated[str | None, Parameter(parse=False)] = None
     """Path, alias or Hugging Face id in the local cache; none: the best local model, else the starter."""
-    alias: tuple[str, ...] = ()
+    alias: Annotated[tuple[str, ...], _repeated("--alias")] = ()
     """Names to serve the model under; the first is its id."""
     state_dir: Path | None = None
     """Folder for models, databases and caches; none: the platform's default."""
-    listen: ListenSettings = field(default_factory=ListenSettings)
-    engine: EngineSettings = field(default_factory=EngineSettings)
-    answer: AnswerSettings = field(default_factory=AnswerSettings)
-    log: LogSettings = field(default_factory=LogSettings)
+    listen: Annotated[ListenSettings, _FLAT] = field(default_factory=ListenSettings)
+    engine: Annotated[EngineSettings, _FLAT] = field(default_factory=EngineSettings)
+    answer: Annotated[AnswerSettings, _FLAT] = field(default_factory=AnswerSettings)
+    log: Annotated[LogSettings, _FLAT] = field(default_factory=LogSettings)

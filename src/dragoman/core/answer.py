@@ -20,7 +20,7 @@ class AnswerPart(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """One answer of the request. `tokens` are all sampled ids."""
+    """One answer of the request. `tokens` are all sampled ids; `prompt_text` is that of `Started`."""
 
     index: int
     parts: tuple[AnswerPart, ...]
@@ -30,6 +30,7 @@ class Choice(Struct, frozen=True, kw_only=True):
     logprobs: tuple[LogprobEntry, ...] = ()
     timings: Timings = Timings()
     slot: int = 0
+    prompt_text: str = ""
 
     def text_of(self, kind: PartKind) -> str:
         """All parts of one kind joined."""

@@ -5,6 +5,7 @@ DragomanError
 │   ├── InvalidJSON               400  the body is not JSON
 │   ├── MissingField              400  a required field is absent
 │   ├── InvalidField              400  wrong type or value; names the field
+│   │   └── TokenOutOfRange       400  a token id outside the vocabulary; carries id and vocabulary size
 │   ├── UnsupportedField          400  known, changes the answer, not honoured here
 │   └── ContextLengthExceeded     400  prompt longer than the window; carries both numbers
 ├── AuthenticationFailed          401
@@ -47,6 +48,9 @@ class DragomanError(Exception):
         self.remedy = remedy
         self.retry_after = retry_after
 
+    def __str__(self) -> str:
+        return self.sentence
+
     @property
     def sentence(self) -> str:
         """The message with its remedy, if any."""
@@ -76,6 +80,15 @@ class InvalidField(InvalidRequest):
     """A field has the wrong type or a value outside its range."""
 
     code = "invalid_value"
+
+
+class TokenOutOfRange(InvalidField):
+    """A token id is outside the vocabulary. `size` is the number of ids."""
+
+    def __init__(self, token: int, size: int, *, field: str) -> None:
+        super().__init__(f"Token id {token} is outside the vocabulary (0..{size - 1}).", field=field)
+        self.token = token
+        self.size = size
 
 
 class UnsupportedField(InvalidRequest):

@@ -19,11 +19,13 @@ PartKind = Literal["text", "reasoning", "tool_call", "refusal", "audio"]
 
 
 class Started(Struct, frozen=True):
-    """The prompt was accepted and prefill begins. `prompt_tokens` is the real count, `cached_tokens` known by then."""
+    """The prompt was accepted and prefill begins. `prompt_tokens` is the real count, `cached_tokens` known by then;
+    `prompt_text` is the prompt with special tokens spelled out."""
 
     choice: int
     prompt_tokens: int
     cached_tokens: int = 0
+    prompt_text: str = ""
 
 
 class PromptProgress(Struct, frozen=True):

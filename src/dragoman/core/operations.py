@@ -101,6 +101,16 @@ class Version(Struct, frozen=True):
     version: str
 
 
+class MetricsRequest(Struct, frozen=True):
+    """All counters and gauges."""
+
+
+class Metrics(Struct, frozen=True):
+    """Prometheus text exposition, format 0.0.4."""
+
+    text: bytes
+
+
 SmallRequest = (
     TokenizeRequest
     | DetokenizeRequest
@@ -110,5 +120,6 @@ SmallRequest = (
     | ModelRequest
     | HealthRequest
     | VersionRequest
+    | MetricsRequest
 )
-SmallResult = Tokenized | Detokenized | Rendered | Counted | Health | Version | ModelState | tuple[ModelState, ...]
+SmallResult = Tokenized | Detokenized | Rendered | Counted | Health | Version | Metrics | ModelState | tuple[ModelState, ...]

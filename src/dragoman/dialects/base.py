@@ -74,11 +74,12 @@ class GenerateCall(Struct, frozen=True, kw_only=True):
 
 
 class SmallCall(Struct, frozen=True, kw_only=True):
-    """A small operation as read off a wire, and how its result is written."""
+    """A small operation as read off a wire, and how its result is written. `content_type` '' is the dialect's own."""
 
     request: SmallRequest
     write: Callable[[Any], bytes]
     ignored: tuple[str, ...] = ()
+    content_type: str = ""
 
 
 class StaticCall(Struct, frozen=True, kw_only=True):

@@ -27,11 +27,14 @@ def decode_object(body: bytes) -> dict[str, Any]:
 
 
 def convert(value: object, kind: type[T], at: str = "") -> T:
-    """`value` as `kind`. Raises MissingField or InvalidField with the dotted wire path (below `at`)."""
+    """`value` as `kind`. Raises MissingField or InvalidField with the dotted wire path (below `at`), InvalidJSON when
+    `value` is nested too deeply for `kind`."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise _field_error(str(error), at) from error
+    except RecursionError as error:
+        raise InvalidJSON(f"The request body is not valid JSON: {_plain(error)}.") from error
 
 
 def unknown_fields(value: dict[str, Any], kind: type[msgspec.Struct]) -> tuple[str, ...]:

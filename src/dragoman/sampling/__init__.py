@@ -1,1 +1,1 @@
-"""Sampling as data: per-row vectors for a batch, and a NumPy reference sampler. Knows no engine."""
+"""Sampling as data: specs to vectors, counts and biases, and a NumPy reference of every stage. Knows no engine."""

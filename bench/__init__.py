@@ -1,0 +1,1 @@
+"""Measures a running server over HTTP and prints ratios from one run."""

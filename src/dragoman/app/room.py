@@ -1,0 +1,120 @@
+"""The server room: models opened, stations wired, ready for HTTP, the command line or a test."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from dragoman.app.opening import Opening, open_model, open_script
+from dragoman.catalog.entries import STARTER, entry_named
+from dragoman.catalog.fetch import fetch_entry
+from dragoman.catalog.find import best_local, require_model
+from dragoman.catalog.local import LocalModel
+from dragoman.catalog.store import Store
+from dragoman.config import Settings
+from dragoman.core.sampling import SamplingSpec
+from dragoman.dialects.anthropic import endpoints as anthropic
+from dragoman.dialects.base import Dialect
+from dragoman.dialects.llamacpp import endpoints as llamacpp
+from dragoman.dialects.ollama import endpoints as ollama
+from dragoman.dialects.openai_chat import endpoints as openai_chat
+from dragoman.dialects.openai_completions import endpoints as openai_completions
+from dragoman.dialects.openai_models import endpoints as openai_models
+from dragoman.dialects.operator import endpoints as operator
+from dragoman.gateway.desk import GatewayOptions, ServiceGateway
+from dragoman.service.desk import ServiceDesk
+from dragoman.service.models import ModelRoster, ServedModel
+from dragoman.service.prepare import AnswerLimits
+from dragoman.telemetry.log import logger
+from dragoman.telemetry.metrics import Metrics
+from dragoman.telemetry.receipt import Receipt
+
+# The first dialect's error envelope answers for paths that no dialect claims.
+DIALECTS: tuple[Dialect, ...] = (
+    llamacpp.DIALECT,
+    openai_chat.DIALECT,
+    openai_completions.DIALECT,
+    openai_models.DIALECT,
+    anthropic.DIALECT,
+    ollama.DIALECT,
+    operator.DIALECT,
+)
+
+# A thread that holds the interpreter lock would otherwise keep the engine thread or the event loop waiting for 5 ms.
+_SWITCH_INTERVAL = 0.0005
+_WORKERS = 2
+
+Say = Callable[[str], None]
+
+
+class Room:
+    """Everything of one server but its socket."""
+
+    def __init__(self, settings: Settings, models: list[ServedModel], workers: ThreadPoolExecutor) -> None:
+        answer = settings.answer
+        roster = ModelRoster(models, strict=answer.strict_models)
+        self.metrics = Metrics(roster.stats)
+        self.draining: Callable[[], bool] = lambda: False
+        self._log = logger("request")
+        self.desk = ServiceDesk(
+            roster, workers, _limits(settings), metrics=self.metrics.render, draining=lambda: self.draining()
+        )
+        options = GatewayOptions(strict_fields=answer.strict_fields, log_prompts=settings.log.prompts)
+        self.gateway = ServiceGateway(self.desk, options, self.book, logger("gateway"))
+
+    @property
+    def model(self) -> ServedModel:
+        """The model served by default."""
+        return self.desk.roster.default
+
+    def book(self, receipt: Receipt) -> None:
+        """Count and log one request."""
+        self.metrics.record(receipt)
+        self._log.info("request", extra={"fields": msgspec.to_builtins(receipt)})
+
+
+@asynccontextmanager
+async def open_room(settings: Settings, say: Say) -> AsyncGenerator[Room]:
+    """Find or fetch the model, load it, wire everything; on the way out stop the engine. Raises DragomanError."""
+    sys.setswitchinterval(_SWITCH_INTERVAL)
+    opening = await _opening(settings, say)
+    say(f"Loading {opening.card.id} on {opening.card.engine} …")
+    model = await opening.start()
+    with ThreadPoolExecutor(_WORKERS, thread_name_prefix="prompt") as workers:
+        try:
+            yield Room(settings, [model], workers)
+        finally:
+            await model.backend.stop()
+
+
+def choose_model(settings: Settings, say: Say) -> LocalModel:
+    """The model to serve: the one named (fetched only when it is a known name), else the best one here, else the
+    starter. Raises EngineFailure with the command that helps."""
+    store = Store(settings.state_dir)
+    if settings.model is None:
+        return best_local(store) or fetch_entry(STARTER, store, say)
+    known = entry_named(settings.model)
+    return fetch_entry(known, store, say) if known else require_model(settings.model, store)
+
+
+async def _opening(settings: Settings, say: Say) -> Opening:
+    if settings.engine.engine == "fake":
+        return open_script(settings)
+    model = await asyncio.to_thread(choose_model, settings, say)
+    return await open_model(model, settings)
+
+
+def _limits(settings: Settings) -> AnswerLimits:
+    answer = settings.answer
+    return AnswerLimits(
+        default_max_tokens=answer.default_max_tokens,
+        strict_max_tokens=answer.strict_max_tokens,
+        sampling=SamplingSpec(
+            temperature=answer.temperature, top_k=answer.top_k, top_p=answer.top_p, min_p=answer.min_p
+        ),
+    )

@@ -1,0 +1,139 @@
+"""The queue in front of the engine: at most so many requests in it, the others wait in order. Knows no requests."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+
+from dragoman.core.errors import DragomanError, Overloaded
+
+_SMOOTHING = 0.2
+_LONGEST_RETRY = 60
+
+
+class Ticket:
+    """A place in the queue, then a lane. Await `granted`; `release` it at any time, more than once if need be."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes = lanes
+        self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.entered = time.monotonic()
+        self.begun: float | None = None
+        self.released = False
+
+    async def granted(self) -> None:
+        """Wait for a lane. Raises what the queue was emptied with. The place is kept when this is cancelled."""
+        if not self._future.done():
+            await asyncio.wait((self._future,))
+        self._future.result()
+
+    @property
+    def queued_ms(self) -> float:
+        """How long it waited, in milliseconds."""
+        return ((self.begun or time.monotonic()) - self.entered) * 1000
+
+    def release(self) -> None:
+        """Give the place or the lane back."""
+        self._lanes.leave(self)
+
+    def grant(self) -> None:
+        """Called by the queue."""
+        self.begun = time.monotonic()
+        if not self._future.done():
+            self._future.set_result(None)
+
+    def drop(self) -> None:
+        """Called by the queue. Whoever still awaits `granted` gets an answer; `begun` stays None."""
+        if not self._future.done():
+            self._future.set_result(None)
+
+    def fail(self, error: DragomanError) -> None:
+        """Refuse it if it still waits; it must be released all the same."""
+        if self.begun is None:
+            self.refuse(error)
+
+    def refuse(self, error: DragomanError) -> None:
+        """Called by the queue."""
+        if not self._future.done():
+            self._future.set_exception(error)
+            self._future.exception()  # a caller that left is not an error of its own
+
+
+class Lanes:
+    """First in, first out. While paused nobody is granted a lane, but all may wait."""
+
+    def __init__(self, lanes: int, max_waiting: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._free = lanes
+        self._lanes = lanes
+        self._max_waiting = max_waiting
+        self._clock = clock
+        self._waiting: deque[Ticket] = deque()
+        self._paused = False
+        self._seconds = 1.0
+
+    @property
+    def running(self) -> int:
+        """Lanes in use."""
+        return self._lanes - self._free
+
+    @property
+    def waiting(self) -> int:
+        """Requests without a lane."""
+        return len(self._waiting)
+
+    def enter(self) -> Ticket:
+        """Take a place. Raises Overloaded when as many wait as may."""
+        if len(self._waiting) >= self._max_waiting and (self._paused or self._free <= 0):
+            raise Overloaded(
+                f"{len(self._waiting)} requests are waiting already, as many as may.", retry_after=self._retry_after()
+            )
+        ticket = Ticket(self)
+        self._waiting.append(ticket)
+        self._move_up()
+        return ticket
+
+    def leave(self, ticket: Ticket) -> None:
+        """Take a ticket back, wherever it is."""
+        if ticket.released:
+            return
+        ticket.released = True
+        if ticket.begun is None:
+            if ticket in self._waiting:
+                self._waiting.remove(ticket)
+            ticket.drop()
+            return
+        self._seconds += _SMOOTHING * (self._clock() - ticket.begun - self._seconds)
+        self._free += 1
+        self._move_up()
+
+    def resize(self, lanes: int) -> None:
+        """Change the number of lanes; those in use stay in use."""
+        self._free += lanes - self._lanes
+        self._lanes = lanes
+        self._move_up()
+
+    def pause(self) -> None:
+        """Grant no lanes for now."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Grant lanes again."""
+        self._paused = False
+        self._move_up()
+
+    def refuse_all(self, error: DragomanError) -> None:
+        """Empty the queue: everyone waiting gets `error`."""
+        while self._waiting:
+            self._waiting.popleft().refuse(error)
+
+    def _move_up(self) -> None:
+        while self._free > 0 and self._waiting and not self._paused:
+            self._free -= 1
+            self._waiting.popleft().grant()
+
+    def _retry_after(self) -> int:
+        """Seconds until a place is likely free: lanes empty at the mean rate of late."""
+        return max(1, min(_LONGEST_RETRY, math.ceil(self._seconds / self._lanes)))

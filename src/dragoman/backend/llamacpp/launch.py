@@ -1,0 +1,373 @@
+"""Three ways to get a llama.cpp server that answers: our child, a binary, a URL. Knows how to start and stop each,
+nothing of requests or restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import socket
+import sys
+import tempfile
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from dragoman.backend.llamacpp.client import Client, ConnectionLost
+from dragoman.backend.llamacpp.endpoint import Endpoint, parse_url
+from dragoman.backend.llamacpp.logtail import LogTail
+from dragoman.backend.llamacpp.options import LlamaCppOptions
+from dragoman.backend.llamacpp.parameters import ChildParameters, ChildReady
+from dragoman.backend.llamacpp.process import EngineProcess
+from dragoman.backend.llamacpp.threads import usable_cores
+from dragoman.core.errors import EngineFailure
+
+_LONGEST_SOCKET_PATH = 100
+"""Unix socket addresses hold 104 bytes on macOS, 108 on Linux, the end mark included."""
+
+_OURS = frozenset(
+    {"--host", "--port", "--api-key", "--api-key-file", "--api-prefix", "--ssl-key-file", "--ssl-cert-file"}
+)
+"""Arguments a binary gets from us; another value would only hide it from us."""
+
+_MOST_PROMPT_CACHE_MIB = 8192
+
+
+class RunningEngine(Protocol):
+    """A server that answers."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where."""
+        ...
+
+    @property
+    def build(self) -> str:
+        """What it is, '' when it has not said."""
+        ...
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, where that is ours."""
+        ...
+
+    async def gone(self) -> str:
+        """Wait until it is gone; returns what happened to it, as a predicate."""
+        ...
+
+    async def stop(self) -> None:
+        """End it, if it is ours. Safe to call twice, and after the end."""
+        ...
+
+
+class Launcher(Protocol):
+    """Gets an engine running. `patient` tells that it is not ours to start: restarts are tried for ever."""
+
+    patient: bool
+
+    async def launch(self) -> RunningEngine:
+        """Returns once it answers. Raises EngineFailure with a clear sentence."""
+        ...
+
+
+def launcher_of(options: LlamaCppOptions, log: LogTail) -> Launcher:
+    """The launcher these options ask for."""
+    if options.llama_server is None:
+        return ChildLauncher(options, log)
+    if options.remote:
+        return RemoteLauncher(options)
+    return BinaryLauncher(options, log)
+
+
+class Address:
+    """A private place for a server to listen: a Unix socket in a folder only we may enter, or a loopback port guarded
+    by a random key where asyncio has no Unix sockets. `reserve` picks the port itself."""
+
+    def __init__(self, *, reserve: bool) -> None:
+        self.socket = ""
+        self.port = 0
+        self.api_key = ""
+        self._folder = ""
+        if hasattr(socket, "AF_UNIX") and sys.platform != "win32":
+            self._folder = _private_folder()
+            self.socket = os.path.join(self._folder, "engine.sock")
+        else:
+            self.api_key = secrets.token_urlsafe(32)
+            self.port = _free_port() if reserve else 0
+
+    def endpoint(self, port: int = 0) -> Endpoint:
+        """Where to connect."""
+        if self.socket:
+            return Endpoint(socket=self.socket)
+        return Endpoint(host="127.0.0.1", port=port or self.port, api_key=self.api_key)
+
+    def remove(self) -> None:
+        """Tidy up. Safe to call twice."""
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class ProcessEngine:
+    """A server in a process of ours."""
+
+    def __init__(self, process: EngineProcess, address: Address, endpoint: Endpoint, build: str) -> None:
+        self._process = process
+        self._address = address
+        self.endpoint = endpoint
+        self.build = build
+
+    @property
+    def pid(self) -> int | None:
+        """Process id."""
+        return self._process.pid
+
+    async def gone(self) -> str:
+        """Wait for the end of the process."""
+        await self._process.wait()
+        return self._process.ending()
+
+    async def stop(self) -> None:
+        """End the process and remove its socket."""
+        await self._process.stop()
+        self._address.remove()
+
+
+class ChildLauncher:
+    """Runs `child` in this interpreter."""
+
+    patient = False
+
+    def __init__(self, options: LlamaCppOptions, log: LogTail) -> None:
+        self._options = options
+        self._log = log
+
+    async def launch(self) -> RunningEngine:
+        """Returns once the model is loaded."""
+        address = Address(reserve=False)
+        process: EngineProcess | None = None
+        try:
+            process = await self._spawn(address)
+            ready = await self._ready(process)
+            endpoint = address.endpoint(ready.port)
+        except BaseException:
+            await _discard(process, address)
+            raise
+        return ProcessEngine(process, address, endpoint, ready.build)
+
+    async def _spawn(self, address: Address) -> EngineProcess:
+        self._log.clear()
+        options = self._options
+        parameters = ChildParameters(
+            model=options.model,
+            socket=address.socket,
+            api_key=address.api_key,
+            context=options.context * options.lanes,
+            lanes=options.lanes,
+            threads=options.threads or usable_cores(),
+            batch=options.batch,
+            ubatch=options.ubatch,
+            prompt_cache_mib=_prompt_cache(options),
+            parent=os.getpid(),
+        )
+        # -P: a file named like a standard module in the working directory must not be imported.
+        command = (sys.executable, "-P", "-m", "dragoman.backend.llamacpp.child")
+        return await EngineProcess.spawn(command, self._log, first_input=msgspec.json.encode(parameters) + b"\n")
+
+    async def _ready(self, process: EngineProcess) -> ChildReady:
+        try:
+            async with asyncio.timeout(self._options.load_timeout):
+                line = await process.first_line()
+                if not line:
+                    await process.wait()
+        except TimeoutError as error:
+            raise _too_slow(self._options) from error
+        if not line:
+            raise _not_loaded(self._options, f"its process {process.ending()}{_because(self._log.reason())}")
+        try:
+            ready = msgspec.json.decode(line, type=ChildReady)
+        except msgspec.MsgspecError as error:
+            raise EngineFailure("The llama.cpp process said something that cannot be read.") from error
+        if ready.missing:
+            raise EngineFailure(
+                "The llama.cpp engine is not installed.", remedy="Install it: pip install 'dragoman[llamacpp]'."
+            )
+        if ready.error:
+            await process.wait()
+            raise _not_loaded(self._options, self._log.reason() or ready.error.rstrip("."))
+        return ready
+
+
+class BinaryLauncher:
+    """Runs a llama-server binary under `guard`."""
+
+    patient = False
+
+    def __init__(self, options: LlamaCppOptions, log: LogTail) -> None:
+        self._options = options
+        self._log = log
+
+    async def launch(self) -> RunningEngine:
+        """Returns once /health says so."""
+        binary = shutil.which(self._options.llama_server or "")
+        if binary is None:
+            raise EngineFailure(f"There is no program '{self._options.llama_server}' that can be run.")
+        if clash := next((arg for arg in self._options.engine_args if arg.split("=")[0] in _OURS), None):
+            raise EngineFailure(f"The engine argument {clash} cannot be used: the engine listens where we tell it.")
+        address = Address(reserve=True)
+        process: EngineProcess | None = None
+        try:
+            process = await self._spawn(binary, address)
+            await self._ready(process, address.endpoint())
+        except BaseException:
+            await _discard(process, address)
+            raise
+        return ProcessEngine(process, address, address.endpoint(), "")
+
+    async def _spawn(self, binary: str, address: Address) -> EngineProcess:
+        self._log.clear()
+        command = (sys.executable, "-P", "-m", "dragoman.backend.llamacpp.guard", binary, *self._arguments(address))
+        # The key goes through the environment: everyone may read a command line.
+        key = {"LLAMA_API_KEY": address.api_key} if address.api_key else None
+        process = await EngineProcess.spawn(command, self._log, extra_env=key)
+        process.log_output()
+        return process
+
+    def _arguments(self, address: Address) -> tuple[str, ...]:
+        options = self._options
+        numbers = {
+            "-c": options.context * options.lanes,
+            "-np": options.lanes,
+            "-t": options.threads or usable_cores(),
+            "-b": options.batch,
+            "-ub": options.ubatch,
+        }
+        flags = [word for flag, number in numbers.items() for word in (flag, str(number))]
+        host = ("--host", address.socket) if address.socket else ("--host", "127.0.0.1", "--port", str(address.port))
+        return ("-m", options.model, *flags, *host, "--no-ui", *options.engine_args)
+
+    async def _ready(self, process: EngineProcess, endpoint: Endpoint) -> None:
+        ended = asyncio.create_task(process.wait())
+        healthy = asyncio.create_task(_healthy(Client(endpoint)))
+        try:
+            await asyncio.wait(
+                (ended, healthy), timeout=self._options.load_timeout, return_when=asyncio.FIRST_COMPLETED
+            )
+            if healthy.done():
+                return
+            if ended.done():
+                raise _not_loaded(self._options, f"its process {process.ending()}{_because(self._log.reason())}")
+            raise _too_slow(self._options)
+        finally:
+            for task in (ended, healthy):
+                task.cancel()
+            await asyncio.gather(ended, healthy, return_exceptions=True)
+
+
+class RemoteEngine:
+    """A server somebody else runs, watched by asking after its health."""
+
+    pid = None
+    build = ""
+
+    def __init__(self, endpoint: Endpoint, interval: float) -> None:
+        self.endpoint = endpoint
+        self._interval = interval
+
+    async def gone(self) -> str:
+        """Wait until two health checks in a row fail."""
+        client = Client(self.endpoint)
+        failures = 0
+        while failures < 2:
+            await asyncio.sleep(self._interval if not failures else self._interval / 4)
+            failures = 0 if await _health(client) else failures + 1
+        return "does not answer any more"
+
+    async def stop(self) -> None:
+        """Nothing: it is not ours."""
+
+
+class RemoteLauncher:
+    """Waits for a server at a URL. `interval` seconds between health checks."""
+
+    patient = True
+
+    def __init__(self, options: LlamaCppOptions, interval: float = 5.0) -> None:
+        self._options = options
+        self._interval = interval
+
+    async def launch(self) -> RunningEngine:
+        """Returns once /health says so. A server that cannot be reached at all is a failure; one that loads is
+        waited for."""
+        endpoint = parse_url(self._options.llama_server or "", self._options.api_key)
+        try:
+            await Client(endpoint).request("GET", "/health", patience=10)
+            async with asyncio.timeout(self._options.load_timeout):
+                await _healthy(Client(endpoint))
+        except ConnectionLost as error:
+            raise EngineFailure(f"The llama-server at {endpoint.host} cannot be used. {error}") from error
+        except TimeoutError as error:
+            raise _too_slow(self._options) from error
+        return RemoteEngine(endpoint, self._interval)
+
+
+async def _discard(process: EngineProcess | None, address: Address) -> None:
+    try:
+        if process is not None:
+            await process.stop(grace=1.0)
+    finally:
+        address.remove()
+
+
+async def _healthy(client: Client) -> None:
+    """Ask every 50 ms, less often as time goes by."""
+    pause = 0.05
+    while not await _health(client):
+        await asyncio.sleep(pause)
+        pause = min(1.0, pause * 1.2)
+
+
+async def _health(client: Client) -> bool:
+    try:
+        status, _ = await client.request("GET", "/health", patience=10)
+    except ConnectionLost:
+        return False
+    return status == 200
+
+
+def _not_loaded(options: LlamaCppOptions, why: str) -> EngineFailure:
+    return EngineFailure(f"llama.cpp could not load '{Path(options.model).name}': {why}.")
+
+
+def _too_slow(options: LlamaCppOptions) -> EngineFailure:
+    return EngineFailure(f"llama.cpp was not ready within {options.load_timeout:g} seconds.")
+
+
+def _because(reason: str) -> str:
+    return f" ({reason})" if reason else ""
+
+
+def _prompt_cache(options: LlamaCppOptions) -> int:
+    if options.prompt_cache_mib is not None:
+        return options.prompt_cache_mib
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20)
+    except (AttributeError, ValueError, OSError):
+        return _MOST_PROMPT_CACHE_MIB // 4
+    return min(_MOST_PROMPT_CACHE_MIB, memory // 4)
+
+
+def _private_folder() -> str:
+    """A new folder of mode 0700 whose path leaves room for a socket's name."""
+    folder = tempfile.mkdtemp(prefix="dragoman-")
+    if len(os.fsencode(folder)) > _LONGEST_SOCKET_PATH - len("/engine.sock"):
+        os.rmdir(folder)
+        folder = tempfile.mkdtemp(prefix="dragoman-", dir="/tmp")
+    return folder
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

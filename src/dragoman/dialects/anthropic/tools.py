@@ -1,0 +1,60 @@
+"""Messages tools and tool choice -> core."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from dragoman.core.errors import InvalidField, MissingField
+from dragoman.core.tools import Tool, ToolChoice
+from dragoman.dialects.anthropic.schema import ToolChoiceParam, ToolParam
+
+
+class ToolSetup(Struct, frozen=True):
+    """What a request says about tools. `ignored` names entries that only Anthropic could run."""
+
+    tools: tuple[Tool, ...]
+    choice: ToolChoice
+    parallel: bool
+    ignored: tuple[str, ...]
+
+
+def read_tools(entries: list[ToolParam] | None, choice: ToolChoiceParam | None) -> ToolSetup:
+    """The tool setup. Raises InvalidRequest naming the wire path of what is wrong."""
+    tools: list[Tool] = []
+    ignored: list[str] = []
+    for index, entry in enumerate(entries or ()):
+        at = f"tools[{index}]"
+        if entry.type not in (None, "custom"):
+            ignored.append(at)
+        else:
+            tools.append(_tool(entry, at))
+    parallel = choice is None or choice.disable_parallel_tool_use is not True
+    return ToolSetup(tuple(tools), _choice(choice, tools), parallel, tuple(ignored))
+
+
+def _tool(entry: ToolParam, at: str) -> Tool:
+    if entry.name is None:
+        raise MissingField(f"{at}.name: the field is required.", field=f"{at}.name")
+    if entry.input_schema is None:
+        raise MissingField(f"{at}.input_schema: the field is required.", field=f"{at}.input_schema")
+    return Tool(entry.name, entry.description, entry.input_schema, entry.strict is True)
+
+
+def _choice(wanted: ToolChoiceParam | None, tools: list[Tool]) -> ToolChoice:
+    if wanted is None or wanted.type == "auto":
+        return ToolChoice("auto")
+    if wanted.type == "none":
+        return ToolChoice("none")
+    if wanted.type not in ("any", "tool"):
+        raise InvalidField(
+            f"tool_choice.type: '{wanted.type}' is not one of auto, any, tool, none.", field="tool_choice.type"
+        )
+    if not tools:
+        raise InvalidField("tool_choice: it is only allowed when tools are given.", field="tool_choice")
+    if wanted.type == "any":
+        return ToolChoice("required")
+    if wanted.name is None:
+        raise MissingField("tool_choice.name: the field is required.", field="tool_choice.name")
+    if all(tool.name != wanted.name for tool in tools):
+        raise InvalidField(f"tool_choice.name: no tool is named '{wanted.name}'.", field="tool_choice.name")
+    return ToolChoice("named", (wanted.name,))

@@ -1,0 +1,1 @@
+"""Ollama's wire: chat, generate and the model catalog under /api."""

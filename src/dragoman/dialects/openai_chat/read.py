@@ -1,0 +1,124 @@
+"""Chat Completions requests -> core. Runs nothing and knows no model."""
+
+from __future__ import annotations
+
+from dragoman.core.errors import InvalidField, UnsupportedField
+from dragoman.core.messages import Message
+from dragoman.core.request import ChatInput, Request, Thinking
+from dragoman.dialects.base import GenerateCall, WireRequest
+from dragoman.dialects.decoding import convert, decode_object
+from dragoman.dialects.openai_chat.messages import read_messages
+from dragoman.dialects.openai_chat.schema import ChatCompletionRequest, ReasoningOptions
+from dragoman.dialects.openai_chat.tools import ToolSetup, read_tools
+from dragoman.dialects.openai_chat.write import ChatReply, ChatWriter
+from dragoman.dialects.openai_fields import (
+    StreamOptions,
+    ranged_int,
+    read_cache,
+    read_ignored,
+    read_max_tokens,
+    read_n,
+    read_stop,
+)
+from dragoman.dialects.openai_format import read_format
+from dragoman.dialects.openai_sampling import read_sampling
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+MAX_TOP_LOGPROBS = 20
+
+
+def read_chat(wire: WireRequest) -> GenerateCall:
+    """POST /v1/chat/completions. Raises InvalidRequest and its kin naming the field."""
+    value = decode_object(wire.body)
+    body = convert(value, ChatCompletionRequest)
+    ignored = read_ignored(value, ChatCompletionRequest)
+    _refuse_audio(body)
+    tools = read_tools(body)
+    n = read_n(body.n)
+    stream = body.stream is True
+    request = Request(
+        input=_input(body, tools),
+        model=body.model,
+        sampling=read_sampling(body),
+        max_tokens=read_max_tokens(body),
+        stop=read_stop(body.stop),
+        n=n,
+        format=read_format(body),
+        logprobs=_logprobs(body),
+        progress=stream and body.return_progress is True,
+        cache=read_cache(body, wire.headers),
+    )
+    options = body.stream_options or StreamOptions()
+    reply = ChatReply(
+        n=n,
+        include_usage=options.include_usage is True,
+        running_usage=options.continuous_usage_stats is True,
+        logprobs=request.logprobs is not None,
+        legacy_calls=tools.legacy,
+    )
+    return GenerateCall(
+        requests=(request,),
+        stream=stream,
+        writer=lambda context: ChatWriter(context, reply),
+        ignored=ignored + tools.ignored,
+    )
+
+
+def _input(body: ChatCompletionRequest, tools: ToolSetup) -> ChatInput:
+    messages = read_messages(body.messages)
+    continues = body.continue_final_message is True
+    if continues:
+        _check_continuation(body, messages)
+    return ChatInput(
+        messages=messages,
+        tools=tools.tools,
+        tool_choice=tools.choice,
+        parallel_tool_calls=tools.parallel,
+        thinking=_thinking(body),
+        add_generation_prompt=not continues and body.add_generation_prompt is not False,
+        continue_final=continues,
+        template_kwargs=body.chat_template_kwargs or {},
+    )
+
+
+def _check_continuation(body: ChatCompletionRequest, messages: tuple[Message, ...]) -> None:
+    name = "continue_final_message"
+    if body.add_generation_prompt is True:
+        raise InvalidField(f"'{name}' and 'add_generation_prompt' exclude each other.", field=name)
+    if messages[-1].role != "assistant":
+        raise InvalidField(f"'{name}' needs a last message of role assistant.", field=name)
+
+
+def _thinking(body: ChatCompletionRequest) -> Thinking:
+    """Effort none is off, any other on; an explicit `enable_thinking` wins, the one for the template first."""
+    routed = body.reasoning or ReasoningOptions()
+    effort = body.reasoning_effort or routed.effort
+    if effort is not None and effort not in EFFORTS:
+        name = "reasoning_effort" if body.reasoning_effort else "reasoning.effort"
+        raise InvalidField(f"Invalid '{name}': '{effort}' is not one of {', '.join(EFFORTS)}.", field=name)
+    budget = ranged_int(body.thinking_budget, "thinking_budget", 0)
+    if budget is None:
+        budget = ranged_int(routed.max_tokens, "reasoning.max_tokens", 0)
+    templated = (body.chat_template_kwargs or {}).get("enable_thinking")
+    for asked in (templated, body.enable_thinking, routed.enabled):
+        if isinstance(asked, bool):
+            return Thinking("on" if asked else "off", effort, budget)
+    if effort is None:
+        return Thinking("auto", None, budget)
+    return Thinking("off" if effort == "none" else "on", effort, budget)
+
+
+def _logprobs(body: ChatCompletionRequest) -> int | None:
+    """Alternatives per token, None for no logprobs; -1 is mlx_lm.server's way to leave `top_logprobs` unset."""
+    top = ranged_int(body.top_logprobs, "top_logprobs", -1, MAX_TOP_LOGPROBS)
+    wanted = None if top in (None, -1) else top
+    if body.logprobs is True:
+        return wanted or 0
+    if wanted:
+        raise InvalidField("'top_logprobs' needs 'logprobs' to be true.", field="top_logprobs")
+    return None
+
+
+def _refuse_audio(body: ChatCompletionRequest) -> None:
+    if any(kind != "text" for kind in body.modalities or ()):
+        raise UnsupportedField("This server answers in text only.", field="modalities", remedy='Use ["text"].')

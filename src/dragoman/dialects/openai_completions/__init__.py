@@ -1,0 +1,1 @@
+"""OpenAI Completions (the legacy text endpoint): POST /v1/completions."""

@@ -1,0 +1,135 @@
+"""Completions requests -> core. Runs nothing and knows no model."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+
+from dragoman.core.errors import InvalidField, MissingField, UnsupportedField
+from dragoman.core.request import RawInput, Request
+from dragoman.dialects.base import GenerateCall, WireRequest
+from dragoman.dialects.decoding import convert, decode_object
+from dragoman.dialects.openai_completions.schema import CompletionRequest
+from dragoman.dialects.openai_completions.write import CompletionReply, CompletionWriter
+from dragoman.dialects.openai_fields import (
+    StreamOptions,
+    ranged_int,
+    read_cache,
+    read_ignored,
+    read_max_tokens,
+    read_n,
+    read_stop,
+)
+from dragoman.dialects.openai_format import read_format
+from dragoman.dialects.openai_sampling import read_sampling
+
+MAX_PROMPTS = 2048
+MAX_LOGPROBS = 20
+
+Piece = str | tuple[int, ...]
+
+
+def read_completion(wire: WireRequest) -> GenerateCall:
+    """POST /v1/completions. Raises InvalidRequest and its kin naming the field."""
+    value = decode_object(wire.body)
+    body = convert(value, CompletionRequest)
+    ignored = read_ignored(value, CompletionRequest)
+    prompts = read_prompts(body.prompt)
+    n = _n(body)
+    if body.suffix:
+        raise UnsupportedField("Filling in before a suffix is not supported here.", field="suffix")
+    stream = body.stream is True
+    logprobs = _logprobs(body)
+    shared = Request(
+        input=RawInput(()),
+        model=body.model,
+        sampling=read_sampling(body),
+        max_tokens=read_max_tokens(body),
+        stop=read_stop(body.stop),
+        n=n,
+        format=read_format(body),
+        logprobs=logprobs,
+        progress=stream and body.return_progress is True,
+        cache=read_cache(body, wire.headers),
+    )
+    options = body.stream_options or StreamOptions()
+    reply = CompletionReply(
+        n=n,
+        prompts=len(prompts),
+        echo=_echo(body, prompts, logprobs),
+        include_usage=options.include_usage is True,
+        running_usage=options.continuous_usage_stats is True,
+        logprobs=logprobs,
+    )
+    return GenerateCall(
+        requests=tuple(_with_prompt(shared, prompt) for prompt in prompts),
+        stream=stream,
+        writer=lambda context: CompletionWriter(context, reply),
+        ignored=ignored,
+    )
+
+
+def read_prompts(prompt: str | list[str | int | list[int]] | None) -> tuple[Piece, ...]:
+    """The prompts in order. Raises MissingField or InvalidField naming the offending entry."""
+    if prompt is None:
+        raise MissingField("The field 'prompt' is required.", field="prompt")
+    if isinstance(prompt, str):
+        return (prompt,)
+    if not prompt:
+        raise InvalidField("Invalid 'prompt': at least one prompt is required.", field="prompt")
+    if isinstance(prompt[0], int):
+        return (_ids(prompt, "prompt"),)
+    if len(prompt) > MAX_PROMPTS:
+        raise InvalidField(f"Invalid 'prompt': at most {MAX_PROMPTS} prompts are allowed.", field="prompt")
+    return tuple(_piece(entry, f"prompt[{index}]") for index, entry in enumerate(prompt))
+
+
+def _piece(entry: str | int | list[int], at: str) -> Piece:
+    if isinstance(entry, int):
+        raise InvalidField("Invalid 'prompt': token ids and prompts cannot be mixed.", field=at)
+    return entry if isinstance(entry, str) else _ids(entry, at)
+
+
+def _ids(entry: list[str | int | list[int]] | list[int], at: str) -> tuple[int, ...]:
+    if not entry:
+        raise InvalidField(f"Invalid '{at}': at least one token id is required.", field=at)
+    for index, token in enumerate(entry):
+        if not isinstance(token, int) or token < 0:
+            raise InvalidField(f"Invalid '{at}[{index}]': it is not a token id.", field=f"{at}[{index}]")
+    return cast("tuple[int, ...]", tuple(entry))
+
+
+def _with_prompt(shared: Request, prompt: Piece) -> Request:
+    return msgspec.structs.replace(shared, input=RawInput((prompt,)))
+
+
+def _n(body: CompletionRequest) -> int:
+    n = read_n(body.n)
+    if body.best_of is not None and body.best_of != n:
+        raise UnsupportedField(
+            "This server does not rank answers; 'best_of' must equal 'n'.", field="best_of", remedy="Leave it out."
+        )
+    return n
+
+
+def _logprobs(body: CompletionRequest) -> int | None:
+    """Alternatives per token. mlx_lm.server takes a boolean here, with the count in `top_logprobs`."""
+    top = ranged_int(body.top_logprobs, "top_logprobs", -1, MAX_LOGPROBS)
+    count = None if top == -1 else top
+    if body.logprobs is True:
+        return count or 0
+    if body.logprobs is None or body.logprobs is False:
+        return count or None
+    asked = ranged_int(body.logprobs, "logprobs", -1, MAX_LOGPROBS)
+    return None if asked == -1 else asked
+
+
+def _echo(body: CompletionRequest, prompts: tuple[Piece, ...], logprobs: int | None) -> tuple[str | None, ...]:
+    """What to repeat before the answers: a text prompt as it was sent, None for the text of token ids; () for none."""
+    if body.echo is not True:
+        return ()
+    if logprobs is not None:
+        said = "Log probabilities of the prompt ('echo' with 'logprobs') are not supported."
+        raise UnsupportedField(said, field="echo", remedy="Leave one of the two out.")
+    return tuple(prompt if isinstance(prompt, str) else None for prompt in prompts)

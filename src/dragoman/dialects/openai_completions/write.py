@@ -1,0 +1,209 @@
+"""Events -> text_completion chunks, and a whole answer -> the text_completion object."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.core.answer import Answer, Choice
+from dragoman.core.events import (
+    Event,
+    Failed,
+    Finished,
+    Logprobs,
+    PartDelta,
+    PartKind,
+    PartStart,
+    PromptProgress,
+    Started,
+    UsageUpdate,
+)
+from dragoman.core.finish import FinishReason
+from dragoman.core.logprobs import LogprobEntry
+from dragoman.dialects.base import Frame, ReplyContext
+from dragoman.dialects.openai_completions.logprobs import LegacyLogprobs, LogprobLog
+from dragoman.dialects.openai_errors import error_body
+from dragoman.dialects.openai_usage import RunningUsage, UsageObject, answer_usage, usage_object
+
+_DONE = Frame(b"[DONE]")
+_LENGTH = (FinishReason.LENGTH, FinishReason.CONTEXT)
+# A raw completion has one text; whatever the model wrote belongs to it.
+_WRITTEN: tuple[PartKind, ...] = ("text", "reasoning", "refusal")
+_json = msgspec.json.Encoder().encode
+
+
+class CompletionReply(Struct, frozen=True, kw_only=True):
+    """What the request asked of its reply. `echo` holds what to repeat of each prompt (None: its text as the engine's
+    vocabulary spells it), or nothing; choice r*n + i answers prompt r."""
+
+    n: int = 1
+    prompts: int = 1
+    echo: tuple[str | None, ...] = ()
+    include_usage: bool = False
+    running_usage: bool = False
+    logprobs: int | None = None
+
+    def echoed(self, choice: int, prompt_text: str) -> str:
+        """The text to repeat before this choice."""
+        text = self.echo[choice // self.n] if self.echo else ""
+        return prompt_text if text is None else text
+
+
+class WholeChoice(Struct, frozen=True, kw_only=True):
+    """One entry of `choices`."""
+
+    index: int
+    text: str
+    logprobs: LegacyLogprobs | None
+    finish_reason: str
+
+
+class Completion(Struct, frozen=True, kw_only=True):
+    """The whole body."""
+
+    id: str
+    object: str = "text_completion"
+    created: int
+    model: str
+    system_fingerprint: str | None
+    choices: list[WholeChoice]
+    usage: UsageObject
+
+
+class _ChoiceState:
+    """What the stream of one choice must remember; `held` is text that waits for its log probabilities."""
+
+    __slots__ = ("held", "kind", "log")
+
+    def __init__(self, log: LogprobLog) -> None:
+        self.kind: PartKind | None = None
+        self.held = ""
+        self.log = log
+
+
+class CompletionWriter:
+    """Writes one reply. The constant parts of a chunk are encoded once, so that a token costs one string encoding."""
+
+    def __init__(self, context: ReplyContext, reply: CompletionReply) -> None:
+        self._id = "cmpl-" + context.request_id.removeprefix("req_")
+        self._context = context
+        self._reply = reply
+        self._states: dict[int, _ChoiceState] = {}
+        self._usage = RunningUsage(reply.n)
+        self._head = self._constant_head()
+        self._tail = b',"usage":null}' if reply.include_usage else b"}"
+
+    def frames(self, event: Event) -> list[Frame]:
+        """Chunks for one event; an echoed prompt comes before the first of its choice."""
+        if isinstance(event, Failed):
+            return [Frame(error_body(event.error))]
+        state = self._states.get(event.choice)
+        opening: list[Frame] = []
+        if state is None:
+            echoed = self._reply.echoed(event.choice, event.prompt_text if isinstance(event, Started) else "")
+            state = self._states[event.choice] = _ChoiceState(self._log(echoed))
+            opening = [self._chunk(event.choice, echoed)] if echoed else []
+        frames = self._delta(event, state) if isinstance(event, PartDelta) else self._other(event, state)
+        return opening + frames if opening else frames
+
+    def end(self) -> list[Frame]:
+        """The usage chunk where it was asked for, then the end mark."""
+        if not self._reply.include_usage:
+            return [_DONE]
+        usage = _json(usage_object(self._usage.total))
+        return [Frame(self._head + b'],"usage":' + usage + b"}"), _DONE]
+
+    def whole(self, answer: Answer) -> bytes:
+        """The text_completion object."""
+        return _json(
+            Completion(
+                id=self._id,
+                created=self._context.created,
+                model=self._context.card.id,
+                system_fingerprint=self._context.card.engine_build or None,
+                choices=[self._whole_choice(choice) for choice in answer.choices],
+                usage=usage_object(answer_usage(answer, self._reply.n)),
+            )
+        )
+
+    def _constant_head(self) -> bytes:
+        card = self._context.card
+        chunk = {
+            "id": self._id,
+            "object": "text_completion",
+            "created": self._context.created,
+            "model": card.id,
+            "system_fingerprint": card.engine_build or None,
+        }
+        return _json(chunk)[:-1] + b',"choices":['
+
+    def _log(self, echoed: str) -> LogprobLog:
+        return LogprobLog(self._reply.logprobs or 0, len(echoed))
+
+    def _delta(self, event: PartDelta, state: _ChoiceState) -> list[Frame]:
+        frames = self._release(event.choice, state) if state.held else []
+        if self._reply.running_usage:
+            self._usage.delta(event, reasoning=state.kind == "reasoning")
+        if not event.text or state.kind not in _WRITTEN:
+            return frames
+        if self._reply.logprobs is not None:
+            state.held = event.text
+            return frames
+        frames.append(self._chunk(event.choice, event.text))
+        return frames
+
+    def _other(self, event: Event, state: _ChoiceState) -> list[Frame]:
+        if isinstance(event, Logprobs):
+            return self._release(event.choice, state, event.entries)
+        frames = self._release(event.choice, state) if state.held else []
+        if isinstance(event, PartStart):
+            state.kind = event.kind
+        elif isinstance(event, PromptProgress):
+            frames.append(self._progress(event))
+        elif isinstance(event, Finished):
+            self._usage.reported(event)
+            frames.append(self._chunk(event.choice, "", finish=_finish(event.finish.reason)))
+        elif isinstance(event, Started):
+            self._usage.started(event)
+        elif isinstance(event, UsageUpdate):
+            self._usage.reported(event)
+        return frames
+
+    def _release(self, choice: int, state: _ChoiceState, entries: tuple[LogprobEntry, ...] = ()) -> list[Frame]:
+        """The held text with its log probabilities."""
+        held, state.held = state.held, ""
+        return [self._chunk(choice, held, _json(state.log.block(entries)) if entries else b"null")]
+
+    def _chunk(self, choice: int, text: str, logprobs: bytes = b"null", finish: str | None = None) -> Frame:
+        tail = self._tail
+        if self._reply.running_usage:
+            tail = b',"usage":' + _json(usage_object(self._usage.total)) + b"}"
+        return Frame(
+            b'%b{"index":%d,"text":%b,"logprobs":%b,"finish_reason":%b}]%b'
+            % (self._head, choice, _json(text), logprobs, _json(finish), tail)
+        )
+
+    def _progress(self, event: PromptProgress) -> Frame:
+        """llama-server's object on a chunk that adds nothing."""
+        progress = {
+            "total": event.total,
+            "cache": event.cached,
+            "processed": event.processed,
+            "time_ms": round(event.ms),
+        }
+        data = self._chunk(event.choice, "").data
+        return Frame(data[:-1] + b',"prompt_progress":' + _json(progress) + b"}")
+
+    def _whole_choice(self, choice: Choice) -> WholeChoice:
+        written = "".join(part.text for part in choice.parts if part.kind in _WRITTEN)
+        echoed = self._reply.echoed(choice.index, choice.prompt_text)
+        return WholeChoice(
+            index=choice.index,
+            text=echoed + written,
+            logprobs=self._log(echoed).block(choice.logprobs) if self._reply.logprobs is not None else None,
+            finish_reason=_finish(choice.finish.reason),
+        )
+
+
+def _finish(reason: FinishReason) -> str:
+    return "length" if reason in _LENGTH else "stop"

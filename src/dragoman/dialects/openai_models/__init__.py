@@ -1,0 +1,1 @@
+"""The OpenAI model list: GET /v1/models."""

@@ -1,0 +1,97 @@
+"""Which rows are fed in a step, and when a step is computed ahead. Knows batches, no scheduler and no model file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dragoman.engines.base import RowStep
+from dragoman.engines.mlx.batch import Batch, LanguageModel
+from dragoman.engines.mlx.row import Row
+
+
+class Decoder:
+    """Keeps the rows that ran last in one batch and adapts it to the rows of each step.
+
+    While the set of rows stays the same, the next step is begun before this one's tokens are read, so the device
+    never waits for Python. When the set changes, results already computed are delivered and only the newcomers run.
+    """
+
+    def __init__(self, model: LanguageModel, vocab_size: int, context_length: int) -> None:
+        self._model = model
+        self._vocab_size = vocab_size
+        self._context_length = context_length
+        self._batch: Batch | None = None
+
+    def step(self, rows: Sequence[Row]) -> list[RowStep]:
+        """One token for each row."""
+        steady = self._batch is not None and len(rows) == len(self._batch.rows) and _all_in(rows, self._batch.rows)
+        if not steady:
+            self._let_go(rows)
+        fresh = [row for row in rows if not row.results]
+        if fresh:
+            self._launch(fresh)
+        if steady and self._batch is not None and all(self._has_room(row) for row in rows):
+            self._batch.forward(self._model, self._vocab_size)
+        return [row.deliver() for row in rows]
+
+    def forget(self, row: Row) -> bool:
+        """The row was closed. True when that freed the whole batch; otherwise its share goes with the next step."""
+        row.closed = True
+        row.caches = None
+        row.results.clear()
+        if self._batch is None or not all(other.closed for other in self._batch.rows):
+            return False
+        self._batch = None
+        return True
+
+    def _has_room(self, row: Row) -> bool:
+        """Whether the row can go on after the token it is about to deliver."""
+        return len(row.tokens) + 1 < self._context_length
+
+    def _let_go(self, rows: Sequence[Row]) -> None:
+        """Drop from the batch who is not among `rows`."""
+        if self._batch is None:
+            return
+        staying = [row for row in self._batch.rows if row in rows]
+        if staying:
+            self._batch.keep(staying)
+        else:
+            self._batch.release()
+            self._batch = None
+
+    def _launch(self, fresh: Sequence[Row]) -> None:
+        """Begin a draw for rows that have none. They run with the batch unless it is ahead of them."""
+        ahead = self._batch is not None and any(row.results for row in self._batch.rows)
+        if ahead:
+            self._let_go([row for row in self._running() if row.results])
+        joining = [row for row in fresh if row not in self._running()]
+        # An empty cache has no shape to pad, so a row's very first token runs alone.
+        seasoned = [row for row in joining if row.fed]
+        if ahead:
+            self._run_beside(seasoned)
+        else:
+            self._absorb(Batch(seasoned) if seasoned else None)
+            if self._batch is not None:
+                self._batch.forward(self._model, self._vocab_size)
+        for row in joining:
+            if not row.fed:
+                self._run_beside([row])
+
+    def _running(self) -> list[Row]:
+        return self._batch.rows if self._batch is not None else []
+
+    def _run_beside(self, rows: Sequence[Row]) -> None:
+        if rows:
+            beside = Batch(rows)
+            beside.forward(self._model, self._vocab_size)
+            self._absorb(beside)
+
+    def _absorb(self, batch: Batch | None) -> None:
+        if self._batch is None:
+            self._batch = batch
+        elif batch is not None:
+            self._batch.extend(batch)
+
+
+def _all_in(rows: Sequence[Row], others: Sequence[Row]) -> bool:
+    return all(row in others for row in rows)

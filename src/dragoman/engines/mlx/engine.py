@@ -1,0 +1,110 @@
+"""The MLX engine behind seam 2: loads a model and steps its rows. Importable without MLX, which only `load` needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from dragoman.core.errors import EngineFailure, InvalidRequest
+from dragoman.core.model import Capabilities
+from dragoman.engines.base import RowSpec, RowStep
+from dragoman.sampling.bias import check_bias
+from dragoman.sampling.vectors import HONOURED
+
+if TYPE_CHECKING:
+    from dragoman.engines.mlx.facts import ModelFacts
+    from dragoman.engines.mlx.runtime import Runtime
+
+_UNKNOWN_CONTEXT = 8192
+
+
+class MlxOptions(Struct, frozen=True, kw_only=True):
+    """What to load and how. `path` is a checkpoint folder or a .gguf file; `context_length` in tokens, 0 for what
+    the model was trained with; `lanes` rows decoded together at most; `dtype` as in the settings."""
+
+    path: str
+    context_length: int = 0
+    lanes: int = 4
+    dtype: Literal["auto", "float32", "bfloat16", "float16", "quantized"] = "auto"
+
+
+class MlxEngine:
+    """Implements `engines.base.Engine`. Every method must be called on the thread that called `load`."""
+
+    def __init__(self, options: MlxOptions) -> None:
+        self._options = options
+        self._runtime: Runtime | None = None
+
+    def load(self) -> None:
+        """Load the model, run it once, and find out whether its rows can be decoded together."""
+        try:
+            import mlx.core  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+            from dragoman.engines.mlx.runtime import Runtime
+        except ImportError as error:
+            raise EngineFailure(
+                f"The MLX engine is not installed: {error}.", remedy="Run pip install 'dragoman[mlx]'."
+            ) from error
+        self._runtime = Runtime(Path(self._options.path), self._options.dtype, self._options.lanes, self._context)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Lanes are 1 for a model whose caches cannot be merged."""
+        return Capabilities(sampling=HONOURED, lanes=self._ready.lanes, logprobs=self._ready.vocab_size)
+
+    @property
+    def context_length(self) -> int:
+        """The option, at most what the model was trained with."""
+        return self._ready.context_length
+
+    @property
+    def build(self) -> str:
+        """E.g. 'mlx 0.32.4 (cpu)'."""
+        return self._ready.build
+
+    @property
+    def facts(self) -> ModelFacts:
+        """Figures for the model card. Known after `load`."""
+        return self._ready.facts
+
+    def open(self, row: int, spec: RowSpec) -> None:
+        """Begin a row with an empty cache. Raises InvalidRequest for ids the model does not have."""
+        size = self._ready.vocab_size
+        if not spec.prompt or min(spec.prompt) < 0 or max(spec.prompt) >= size:
+            raise InvalidRequest(f"The prompt must be token ids between 0 and {size - 1}, at least one.")
+        check_bias(spec.sampling, size)
+        self._ready.open(row, spec)
+
+    def prefill(self, row: int, count: int) -> None:
+        """Run the model on the next `count` prompt tokens and wait for the cache."""
+        self._ready.prefill(row, count)
+
+    def step(self, rows: Sequence[int]) -> list[RowStep]:
+        """One token for each row, in their order."""
+        return self._ready.step(rows)
+
+    def close(self, row: int) -> None:
+        """Forget the row."""
+        if self._runtime is not None:
+            self._runtime.close(row)
+
+    def unload(self) -> None:
+        """Free the model and all rows."""
+        runtime, self._runtime = self._runtime, None
+        if runtime is not None:
+            runtime.unload()
+
+    def _context(self, trained: int) -> int:
+        asked = self._options.context_length
+        if trained <= 0:
+            return asked or _UNKNOWN_CONTEXT
+        return min(asked or trained, trained)
+
+    @property
+    def _ready(self) -> Runtime:
+        if self._runtime is None:
+            raise EngineFailure("The MLX engine has no model loaded.")
+        return self._runtime

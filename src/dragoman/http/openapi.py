@@ -1,0 +1,128 @@
+"""The OpenAPI 3.1 document of everything that is mounted, made from the endpoint tables. Knows no wire's words."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from dragoman import __version__
+from dragoman.core.errors import (
+    AuthenticationFailed,
+    DragomanError,
+    EngineFailure,
+    Forbidden,
+    InvalidRequest,
+    MisdirectedRequest,
+    NotFound,
+    NotSupported,
+    Overloaded,
+    PayloadTooLarge,
+    RequestTimeout,
+    Unavailable,
+)
+from dragoman.dialects.base import Dialect, Endpoint, StaticCall
+
+Row = tuple[str, Dialect, Endpoint]
+Json = dict[str, Any]
+
+_PARAM = re.compile(r"\{(\w+)(:path)?\}")
+_ANY_ROUTE: tuple[type[DragomanError], ...] = (
+    InvalidRequest, Forbidden, NotFound, RequestTimeout, PayloadTooLarge, MisdirectedRequest,
+    Overloaded, EngineFailure, NotSupported, Unavailable,
+)  # fmt: skip
+
+
+def openapi_endpoint(rows: Callable[[], Iterator[Row]]) -> Endpoint:
+    """The row that serves the document of `rows()`; made once, when first asked for."""
+
+    @functools.cache
+    def body() -> bytes:
+        return msgspec.json.encode(document(list(rows())))
+
+    return Endpoint(
+        method="GET",
+        path="/openapi.json",
+        summary="This document: every route of this server",
+        read=lambda _: StaticCall(body=body()),
+    )
+
+
+def document(rows: list[Row]) -> Json:
+    """The document. Every row is one operation with a unique operationId."""
+    schemas, components = _schemas([endpoint.body for _, _, endpoint in rows if endpoint.body is not None])
+    paths: dict[str, Json] = {}
+    for method, dialect, endpoint in rows:
+        item = paths.setdefault(_PARAM.sub(r"{\1}", endpoint.path), {})
+        item[method.lower()] = _operation(method, dialect, endpoint, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Dragoman", "version": __version__},
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+            },
+        },
+    }
+
+
+def _operation(method: str, dialect: Dialect, endpoint: Endpoint, schemas: dict[Any, Json]) -> Json:
+    operation: Json = {
+        "operationId": f"{dialect.name}_{method.lower()}_{re.sub('[^A-Za-z0-9]+', '_', endpoint.path).strip('_')}",
+        "summary": endpoint.summary,
+        "tags": [dialect.name],
+        "security": [] if endpoint.public else [{"bearer": []}, {"x-api-key": []}, {}],
+        "responses": _responses(method, dialect, endpoint),
+    }
+    parameters = [_parameter(*found.groups()) for found in _PARAM.finditer(endpoint.path)]
+    if parameters:
+        operation["parameters"] = parameters
+    if endpoint.body is not None:
+        content = {"application/json": {"schema": schemas[endpoint.body]}}
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
+
+
+def _parameter(name: str, many: str | None) -> Json:
+    parameter: Json = {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+    if many:
+        parameter["description"] = "May contain slashes."
+    return parameter
+
+
+def _responses(method: str, dialect: Dialect, endpoint: Endpoint) -> Json:
+    good: Json = {"description": "The answer."}
+    if method != "HEAD":
+        good["content"] = {dialect.content_type: {}}
+        if "stream" in getattr(endpoint.body, "__struct_fields__", ()):
+            good["content"][dialect.stream_type] = {}
+    kinds = _ANY_ROUTE if endpoint.public else (AuthenticationFailed, *_ANY_ROUTE)
+    responses: Json = {"200": good}
+    for kind in sorted(kinds, key=lambda kind: kind.status):
+        error = kind((kind.__doc__ or kind.__name__).strip())
+        reply = dialect.error(error, f"{dialect.request_id_prefix}example")
+        content = {} if method == "HEAD" else {"content": {dialect.content_type: {"example": _example(reply.body)}}}
+        responses.setdefault(str(reply.status), {"description": error.message, **content})
+    return responses
+
+
+def _example(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return body.decode(errors="replace")
+
+
+def _schemas(types: list[type[Any]]) -> tuple[dict[Any, Json], Json]:
+    """A schema for each body type, and the components they refer to. What msgspec cannot describe is any JSON."""
+    wanted = list(dict.fromkeys(types))
+    schemas, components = msgspec.json.schema_components(
+        wanted, schema_hook=lambda _: {}, ref_template="#/components/schemas/{name}"
+    )
+    return dict(zip(wanted, schemas, strict=True)), components

@@ -1,0 +1,1 @@
+"""How model families mark up tool calls: one table row each. Knows no stream and no engine."""

@@ -1,0 +1,18 @@
+"""The table of tool families. `core.prompt.ReplyFormat.tool_family` names a row; adding a family adds a row."""
+
+from __future__ import annotations
+
+from dragoman.output.families.family import JsonCalls, ToolFamily
+
+_ROWS = (ToolFamily(name="hermes", opener="<tool_call>", closer="</tool_call>", calls=JsonCalls()),)
+
+FAMILIES = {row.name: row for row in _ROWS}
+
+
+def family_named(name: str) -> ToolFamily | None:
+    """The row, None for ''. Raises ValueError for a name the table does not have."""
+    if not name:
+        return None
+    if name not in FAMILIES:
+        raise ValueError(f"There is no tool family '{name}'; the table has {', '.join(sorted(FAMILIES))}.")
+    return FAMILIES[name]

@@ -1,0 +1,185 @@
+"""Loads the tokenizer of a Hugging Face checkpoint folder. Knows no template and no weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct, field
+from tokenizers import AddedToken, Tokenizer
+
+from dragoman.core.errors import EngineFailure
+from dragoman.prompt.end_of_generation import END_OF_GENERATION, message_ends
+from dragoman.prompt.hf_pieces import PieceSpeller
+from dragoman.prompt.parse_modes import ParseModes
+from dragoman.prompt.raw_tokenizer import RawTokenizer
+from dragoman.prompt.well_formed import well_formed
+
+_REMEDY = "Download the model again, or convert its tokenizer to tokenizer.json."
+
+
+class HfConfig(Struct, kw_only=True):
+    """What the JSON files beside tokenizer.json say about special tokens."""
+
+    bos: str = ""
+    eos: str = ""
+    eos_ids: frozenset[int] = frozenset()
+    added: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
+
+
+class HfTokenizer:
+    """A `core.vocabulary.Tokenizer` over the `tokenizers` library. Safe from any thread."""
+
+    def __init__(self, raw: Tokenizer, layout: dict[str, Any], config: HfConfig) -> None:
+        raw.no_truncation()
+        raw.no_padding()
+        _add_missing(raw, config)
+        self._modes = ParseModes(raw)
+        vocabulary = raw.get_vocab(with_added_tokens=True)
+        added = raw.get_added_tokens_decoder()
+        self._pieces = _pieces(vocabulary)
+        self._added = {token: entry.content for token, entry in added.items()}
+        self._special = frozenset(token for token, entry in added.items() if entry.special) | frozenset(
+            token for token, entry in config.added.items() if entry.get("special") and token < len(self._pieces)
+        )
+        speller = PieceSpeller(layout)
+        self._bytes = tuple(self._spell(speller, token) for token in range(len(self._pieces)))
+        self._bos = config.bos if config.bos in vocabulary else ""
+        self._eos = config.eos if config.eos in vocabulary else ""
+        self._stop_tokens = self._ends(vocabulary, config)
+
+    @property
+    def size(self) -> int:
+        """Number of ids: the highest one plus one."""
+        return len(self._pieces)
+
+    @property
+    def stop_tokens(self) -> frozenset[int]:
+        """All EOS ids the files name, and well-known end-of-turn tokens among the added tokens."""
+        return self._stop_tokens
+
+    @property
+    def bos_token(self) -> str:
+        """Text of BOS, '' when the files name none."""
+        return self._bos
+
+    @property
+    def eos_token(self) -> str:
+        """Text of EOS, '' when the files name none."""
+        return self._eos
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes of a token; b'' for ids outside the vocabulary and gaps in it."""
+        return self._bytes[token] if 0 <= token < len(self._bytes) else b""
+
+    def is_special(self, token: int) -> bool:
+        """Whether the files mark the token as special, or it ends answers."""
+        return token in self._special or token in self._stop_tokens
+
+    def piece(self, token: int) -> str:
+        """The token's spelling in the vocabulary, '' for ids outside it."""
+        return self._pieces[token] if 0 <= token < len(self._pieces) else ""
+
+    def encode(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        """Ids of `text`. `add_special` runs the post-processor; lone surrogates count as U+FFFD."""
+        return self._modes.encode(well_formed(text), add_special=add_special, parse_special=parse_special)
+
+    def _spell(self, speller: PieceSpeller, token: int) -> bytes:
+        literal = self._added.get(token)
+        return speller.bytes_of(self._pieces[token]) if literal is None else literal.encode("utf-8", "replace")
+
+    def _ends(self, vocabulary: dict[str, int], config: HfConfig) -> frozenset[int]:
+        known = END_OF_GENERATION.intersection(self._added.values())
+        ends = {vocabulary[text] for text in known - message_ends(known)}
+        ends |= {token for token in config.eos_ids if 0 <= token < len(self._pieces)}
+        if self._eos:
+            ends.add(vocabulary[self._eos])
+        return frozenset(ends)
+
+
+def load_hf_tokenizer(folder: Path) -> HfTokenizer:
+    """The tokenizer of a checkpoint folder, from tokenizer.json and the JSON files beside it.
+
+    Raises EngineFailure when tokenizer.json is missing or cannot be read. Broken or missing other files count as
+    empty: they only add to what tokenizer.json says.
+    """
+    file = folder / "tokenizer.json"
+    if not file.is_file():
+        raise EngineFailure(f"The model folder '{folder.name}' has no tokenizer.json.", remedy=_REMEDY)
+    try:
+        content = file.read_bytes()
+        raw = Tokenizer.from_buffer(content)
+        layout = msgspec.json.decode(content)
+    except Exception as error:
+        raise EngineFailure(
+            f"The file tokenizer.json of '{folder.name}' cannot be read: {error}.", remedy=_REMEDY
+        ) from error
+    return HfTokenizer(raw, layout, _read_config(folder))
+
+
+def _read_config(folder: Path) -> HfConfig:
+    tokenizer = _read_object(folder / "tokenizer_config.json")
+    special = _read_object(folder / "special_tokens_map.json")
+    model = _read_object(folder / "config.json")
+    generation = _read_object(folder / "generation_config.json")
+    nested = model.get("text_config")
+    ends = [model.get("eos_token_id"), generation.get("eos_token_id"), tokenizer.get("eos_token_id")]
+    if isinstance(nested, dict):
+        ends.append(cast("dict[str, Any]", nested).get("eos_token_id"))
+    return HfConfig(
+        bos=_content(tokenizer.get("bos_token")) or _content(special.get("bos_token")),
+        eos=_content(tokenizer.get("eos_token")) or _content(special.get("eos_token")),
+        eos_ids=frozenset(token for entry in ends for token in _ids(entry)),
+        added=_added_tokens(tokenizer.get("added_tokens_decoder")),
+    )
+
+
+def _read_object(file: Path) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(file.read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _content(value: object) -> str:
+    """A token as these files write it: text, or an object with `content`."""
+    if isinstance(value, dict):
+        value = cast("dict[str, object]", value).get("content")
+    return value if isinstance(value, str) else ""
+
+
+def _ids(value: object) -> list[int]:
+    entries = cast("list[object]", value) if isinstance(value, list) else [value]
+    return [entry for entry in entries if isinstance(entry, int) and not isinstance(entry, bool)]
+
+
+def _added_tokens(value: object) -> dict[int, dict[str, Any]]:
+    if not isinstance(value, dict):
+        return {}
+    entries = cast("dict[str, object]", value)
+    return {
+        int(key): cast("dict[str, Any]", entry)
+        for key, entry in entries.items()
+        if key.isdecimal() and isinstance(entry, dict)
+    }
+
+
+def _add_missing(raw: Tokenizer, config: HfConfig) -> None:
+    """Tokens only tokenizer_config.json knows, where their ids follow on; others cannot be placed and are left out."""
+    for token, entry in sorted(config.added.items()):
+        content = _content(entry)
+        if not content or raw.token_to_id(content) is not None or token != raw.get_vocab_size(with_added_tokens=True):
+            continue
+        flags = {key: bool(entry.get(key)) for key in ("lstrip", "rstrip", "single_word", "normalized", "special")}
+        addition = AddedToken(content, **flags)
+        target = cast("RawTokenizer", raw)
+        target.add_special_tokens([addition]) if flags["special"] else target.add_tokens([addition])
+
+
+def _pieces(vocabulary: dict[str, int]) -> tuple[str, ...]:
+    pieces = [""] * (max(vocabulary.values(), default=-1) + 1)
+    for piece, token in vocabulary.items():
+        pieces[token] = piece
+    return tuple(pieces)

@@ -1,0 +1,22 @@
+"""What a scheduler has done so far, as counts. Knows no request by name."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Tally(Struct, kw_only=True):
+    """Requests by how they ended, and the tokens the engine really processed, since the scheduler was made.
+
+    `running` counts rows in use, `waiting` the queue; both are set from outside, at the end of a step.
+    """
+
+    running: int = 0
+    waiting: int = 0
+    added: int = 0
+    finished: int = 0
+    cancelled: int = 0
+    failed: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0

@@ -1,0 +1,41 @@
+"""Token utilities: tokenise, detokenise, render a chat, count a prompt. All of it runs in worker threads."""
+
+from __future__ import annotations
+
+from dragoman.core.errors import InvalidField
+from dragoman.core.operations import (
+    Counted,
+    CountRequest,
+    Detokenized,
+    DetokenizeRequest,
+    Rendered,
+    RenderRequest,
+    Tokenized,
+    TokenizeRequest,
+)
+from dragoman.service.models import ServedModel
+
+
+def tokenize(model: ServedModel, request: TokenizeRequest) -> Tokenized:
+    """Ids of text exactly as a prompt of the same form would have them."""
+    ids = model.builder.build(request.input).ids
+    return Tokenized(ids, tuple(map(model.tokenizer.token_bytes, ids)))
+
+
+def detokenize(model: ServedModel, request: DetokenizeRequest) -> Detokenized:
+    """Text of ids, special tokens spelled out. Raises InvalidField for an id outside the vocabulary."""
+    size = model.tokenizer.size
+    for token in request.ids:
+        if not 0 <= token < size:
+            raise InvalidField(f"Token id {token} is outside the vocabulary (0..{size - 1}).", field="tokens")
+    return Detokenized(b"".join(map(model.tokenizer.token_bytes, request.ids)).decode("utf-8", "replace"))
+
+
+def render(model: ServedModel, request: RenderRequest) -> Rendered:
+    """The prompt text of a conversation."""
+    return Rendered(model.builder.render(request.input))
+
+
+def count(model: ServedModel, request: CountRequest) -> Counted:
+    """Prompt tokens of a request, as generation would count them."""
+    return Counted(len(model.builder.build(request.request.input).ids))

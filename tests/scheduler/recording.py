@@ -1,0 +1,57 @@
+"""A fake engine that notes every call, and a clock that counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dragoman.engines.base import RowSpec, RowStep
+from dragoman.engines.fake import FakeEngine, FakeScript
+
+
+class Clock:
+    """Seconds that pass only when told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class RecordingEngine(FakeEngine):
+    """`calls` are (name, row or rows, count). With a clock, an open takes 1, a prefilled token 2, a step 16 seconds."""
+
+    def __init__(
+        self,
+        script: FakeScript | None = None,
+        *,
+        lanes: int = 4,
+        context_length: int = 8192,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(script, lanes=lanes, context_length=context_length)
+        self.clock = clock or Clock()
+        self.calls: list[tuple[str, object, int]] = []
+        self.load()
+
+    def open(self, row: int, spec: RowSpec) -> None:
+        self.calls.append(("open", row, len(spec.prompt)))
+        self.clock.now += 1
+        super().open(row, spec)
+
+    def prefill(self, row: int, count: int) -> None:
+        self.calls.append(("prefill", row, count))
+        self.clock.now += 2 * count
+        super().prefill(row, count)
+
+    def step(self, rows: Sequence[int]) -> list[RowStep]:
+        self.calls.append(("step", tuple(rows), 0))
+        self.clock.now += 16
+        return super().step(rows)
+
+    def close(self, row: int) -> None:
+        self.calls.append(("close", row, 0))
+        super().close(row)
+
+    def named(self, name: str) -> list[tuple[str, object, int]]:
+        return [call for call in self.calls if call[0] == name]

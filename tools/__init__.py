@@ -1,0 +1,1 @@
+"""Development tools. Not part of the package."""
