@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from msgspec import Struct
@@ -238,21 +238,19 @@ async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyn
         yield reader, writer
     finally:
         writer.close()
-        try:
+        with suppress(ConnectionError):
             await writer.wait_closed()
-        except ConnectionError:
-            pass
 
 
 def head(method: str, path: str, *lines: str, version: str = "1.1", host: str = "Host: localhost") -> bytes:
     return "\r\n".join([f"{method} {path} HTTP/{version}", host, *lines, "", ""]).encode("latin-1")
 
 
-async def raw(port: int, data: bytes, timeout: float = 10) -> bytes:
+async def raw(port: int, data: bytes) -> bytes:
     """Everything the server sends until it closes the connection."""
     async with connected(port) as (reader, writer):
         writer.write(data)
-        return await asyncio.wait_for(reader.read(), timeout)
+        return await asyncio.wait_for(reader.read(), 10)
 
 
 async def exchange(port: int, data: bytes) -> Answer:
@@ -285,3 +283,10 @@ async def read_chunk(reader: asyncio.StreamReader) -> bytes:
     """One chunk of a chunked body; b'' is the last."""
     size = int(await asyncio.wait_for(reader.readline(), 10), 16)
     return (await asyncio.wait_for(reader.readexactly(size + 2), 10))[:-2]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition that must come true."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)

@@ -32,9 +32,9 @@ def inbox(*pieces: bytes, end: bool = True) -> Any:
     return receive
 
 
-async def read(receive: Any, limit: int = 10, timeout: float = 10, **headers: str) -> bytes:
+async def read(receive: Any, limit: int = 10, seconds: float = 10, **headers: str) -> bytes:
     fields = {name.replace("_", "-"): value for name, value in headers.items()}
-    return await BodyReader(limit, timeout).read(fields, receive)
+    return await BodyReader(limit, seconds).read(fields, receive)
 
 
 async def test_pieces_are_joined() -> None:
@@ -63,7 +63,7 @@ async def test_chunked_bodies_are_counted_while_reading() -> None:
 
 async def test_a_stalled_body_times_out() -> None:
     with pytest.raises(Unread) as caught:
-        await read(inbox(b"a", end=False), timeout=0.01)
+        await read(inbox(b"a", end=False), seconds=0.01)
     assert isinstance(caught.value.error, RequestTimeout)
     assert not caught.value.linger
 

@@ -26,19 +26,13 @@ from tests.http.stub import (
     read_head,
     running,
     streaming,
+    until,
 )
 
 pytestmark = pytest.mark.anyio
 
 POST = head("POST", "/v1/stream", "Content-Length: 2") + b"{}"
 CHAT = head("POST", "/api/chat", "Content-Length: 2") + b"{}"
-
-
-async def until(condition: Any) -> None:
-    """Wait for a condition that must come true."""
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 # --- framing

@@ -1,1 +1,1 @@
-"""The vocabulary every station shares: plain msgspec structs and protocols, with no I/O and no library of ours below."""
+"""The vocabulary every station shares: plain msgspec structs and protocols, with no I/O and nothing of ours below."""

@@ -122,4 +122,6 @@ SmallRequest = (
     | VersionRequest
     | MetricsRequest
 )
-SmallResult = Tokenized | Detokenized | Rendered | Counted | Health | Version | Metrics | ModelState | tuple[ModelState, ...]
+SmallResult = (
+    Tokenized | Detokenized | Rendered | Counted | Health | Version | Metrics | ModelState | tuple[ModelState, ...]
+)

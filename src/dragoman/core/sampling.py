@@ -5,6 +5,33 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+# The value at which a stage does nothing (definitions of the stages).
+_NEUTRAL: dict[str, float] = {
+    "top_p": 1.0,
+    "min_p": 0.0,
+    "typical_p": 1.0,
+    "xtc_probability": 0.0,
+    "dynatemp_range": 0.0,
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "dry_multiplier": 0.0,
+    "mirostat": 0,
+    "min_keep": 0,
+    "min_tokens": 0,
+    "ignore_eos": False,
+}
+# Stages that any value up to this one switches off.
+_OFF_UP_TO: dict[str, float] = {"top_k": 0, "top_n_sigma": 0.0, "adaptive_target": -1e-9}
+# Fields that only shape a stage another field switches on.
+_SHAPES: dict[str, tuple[str, ...]] = {
+    "xtc_probability": ("xtc_threshold",),
+    "dynatemp_range": ("dynatemp_exponent",),
+    "dry_multiplier": ("dry_base", "dry_allowed_length", "dry_penalty_window", "dry_sequence_breakers"),
+    "mirostat": ("mirostat_tau", "mirostat_eta"),
+    "adaptive_target": ("adaptive_decay",),
+}
+
 
 class SamplingSpec(Struct, frozen=True, kw_only=True):
     """Sampling fields. None means unset: the server default, the model's generation config, then the engine's
@@ -55,3 +82,19 @@ class SamplingSpec(Struct, frozen=True, kw_only=True):
     def given(self) -> dict[str, object]:
         """The fields that are set, by name."""
         return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+
+    def active(self) -> set[str]:
+        """Names of the fields that change the draw: set, not at their neutral value, and not the mere shape of a stage
+        that is off. Clients often send every field they know, most of them neutral."""
+        given = self.given()
+        idle = {name for name, value in given.items() if _is_neutral(name, value)}
+        idle |= {shape for stage, shapes in _SHAPES.items() if stage not in given or stage in idle for shape in shapes}
+        if not {"repetition_penalty", "presence_penalty", "frequency_penalty"} & (given.keys() - idle):
+            idle.add("penalty_window")
+        return given.keys() - idle
+
+
+def _is_neutral(name: str, value: object) -> bool:
+    if name in _OFF_UP_TO:
+        return isinstance(value, int | float) and value <= _OFF_UP_TO[name]
+    return value == _NEUTRAL.get(name) if name in _NEUTRAL else value == {}

@@ -63,7 +63,11 @@ class HttpApp:
         """Serve one request (or the lifespan) as ASGI 3 has it. WebSockets are refused."""
         if scope["type"] == "http":
             with self.drain.request():
-                await self._serve(self._receive(scope, receive, send))
+                visit = self._receive(scope, receive, send)
+                try:
+                    await self._serve(visit)
+                except asyncio.CancelledError:
+                    await self._cut(visit)
         elif scope["type"] == "lifespan":
             await self._lifecycle.lifespan(scope, receive, send)
         else:
@@ -95,8 +99,6 @@ class HttpApp:
             await visit.responder.final(reply, unread=unread.linger and "expect" not in visit.head.headers)
         except DragomanError as error:
             await self._refuse(visit, error)
-        except asyncio.CancelledError:
-            await self._cut(visit)
         except Exception:
             _log.exception("error while serving %s %r (%s)", visit.head.method, visit.head.path, visit.ident)
             await self._refuse(visit, DragomanError("Internal error; the server log has the details."))

@@ -29,6 +29,8 @@ from dragoman.dialects.base import Dialect, Endpoint, StaticCall
 Row = tuple[str, Dialect, Endpoint]
 Json = dict[str, Any]
 
+# Not empty: msgspec takes an empty schema for "I do not know this type".
+_ANY_JSON: Json = {"description": "Any JSON value."}
 _PARAM = re.compile(r"\{(\w+)(:path)?\}")
 _ANY_ROUTE: tuple[type[DragomanError], ...] = (
     InvalidRequest, Forbidden, NotFound, RequestTimeout, PayloadTooLarge, MisdirectedRequest,
@@ -123,6 +125,6 @@ def _schemas(types: list[type[Any]]) -> tuple[dict[Any, Json], Json]:
     """A schema for each body type, and the components they refer to. What msgspec cannot describe is any JSON."""
     wanted = list(dict.fromkeys(types))
     schemas, components = msgspec.json.schema_components(
-        wanted, schema_hook=lambda _: {}, ref_template="#/components/schemas/{name}"
+        wanted, schema_hook=lambda _: _ANY_JSON, ref_template="#/components/schemas/{name}"
     )
     return dict(zip(wanted, schemas, strict=True)), components

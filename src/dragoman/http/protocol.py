@@ -38,8 +38,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     httptools keeps as many header bytes as it is sent and uvicorn waits for them as long as it takes; here both are
     bounded. httptools drops the body of a request that offers an upgrade, as Java's client does with h2c on every
-    first request; here the offer is not seen (RFC 9110 section 7.8 lets a server ignore it). uvicorn marks only the newest of several pipelined requests when the connection is lost; here the
-    running one learns it too.
+    first request; here the offer is not seen (RFC 9110 section 7.8 lets a server ignore it). uvicorn marks only the
+    newest of several pipelined requests when the connection is lost; here the running one learns it too.
     """
 
     config: GuardedConfig
@@ -69,7 +69,6 @@ class GuardedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Feed the parser, then see whether headers are still open and how many there are."""
         starts_head = not self._in_head and not self._in_body
-        self._head_bytes = 0 if starts_head else self._head_bytes
         continues_head = starts_head or self._in_head
         super().data_received(_without_upgrade(data) if continues_head else data)
         if not self._in_head:
@@ -87,6 +86,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """A request line begins."""
         super().on_message_begin()
         self._in_head = True
+        self._head_bytes = 0
 
     def on_message_complete(self) -> None:
         """A request has arrived to its last byte."""

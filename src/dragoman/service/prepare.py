@@ -71,9 +71,8 @@ def prepare(model: ServedModel, request: Request, limits: AnswerLimits) -> Prepa
 
 def check_capabilities(request: Request, able: Capabilities) -> None:
     """Refuse what this engine cannot honour, naming the field."""
-    for name in request.sampling.given():
-        if name not in able.sampling:
-            raise UnsupportedField(f"This engine does not honour '{name}'.", field=name, remedy="Leave it out.")
+    for name in sorted(request.sampling.active() - able.sampling):
+        raise UnsupportedField(f"This engine does not honour '{name}'.", field=name, remedy="Leave it out.")
     if request.format is not None and not able.grammar:
         raise UnsupportedField(
             "Constrained output is not available on this engine.",

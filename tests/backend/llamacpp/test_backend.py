@@ -38,7 +38,7 @@ async def started(stream: LlamaCppStream) -> None:
 async def until(condition: object) -> None:
     assert callable(condition)
     async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - any condition, not an event
+        while not condition():
             await asyncio.sleep(0.005)
 
 

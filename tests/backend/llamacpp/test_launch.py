@@ -169,7 +169,7 @@ async def test_a_url_that_goes_away_and_comes_back() -> None:
     await backend.start()
     await stub.close()
     async with asyncio.timeout(10):
-        while backend.health().status == "ok":  # noqa: ASYNC110 - health is asked, it does not call
+        while backend.health().status == "ok":
             await asyncio.sleep(0.01)
     again = Stub(n_ctx=stub.n_ctx)
     await again.listen(port=port)

@@ -227,7 +227,7 @@ def test_the_engine_serves_a_gguf(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("index", [0, 7])
+@pytest.mark.parametrize("index", [0])
 def test_the_starter_model_says_what_llama_cpp_says(starter_gguf: Path, index: int) -> None:
     """llama.cpp on the same weights in float32, token for token; on the packed file up to its 8-bit activations."""
     golden = json.loads((Path(__file__).parent / "data" / "smollm2_greedy.json").read_text())["rows"][index]
