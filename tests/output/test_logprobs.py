@@ -38,8 +38,9 @@ def test_joined_bytes_of_the_entries_are_the_visible_text(output: Output, places
     assert EOS not in ids
     for token, raw in raws(reply):
         assert raw
-        assert raw in pieces[token - 1] or len(pieces) == 1
-    if len(pieces) > 1:
+        # A piece that holds a whole call may have text on both sides of it.
+        assert raw in pieces[token - 1] or b"tool_call" in pieces[token - 1]
+    if max(map(len, pieces)) < len(OSLO):
         check_place(reply.events)
 
 

@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import json
 import os
+import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -73,11 +74,11 @@ class Stub:
     _handlers: set[asyncio.Task[None]] = field(default_factory=set)
     _count: int = 0
 
-    async def listen(self, *, socket: str | None = None, port: int = 0) -> int:
+    async def listen(self, *, socket: str | None = None, port: int = 0, tls: ssl.SSLContext | None = None) -> int:
         if socket is not None:
             self._server = await asyncio.start_unix_server(self._serve, socket)
             return 0
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port, ssl=tls)
         return self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ from tokenizers import AddedToken, Tokenizer
 
 from dragoman.core.errors import EngineFailure
 from dragoman.prompt.end_of_generation import END_OF_GENERATION, message_ends
-from dragoman.prompt.hf_pieces import PieceSpeller
+from dragoman.prompt.hf_pieces import Layout, PieceSpeller
 from dragoman.prompt.parse_modes import ParseModes
 from dragoman.prompt.raw_tokenizer import RawTokenizer
 from dragoman.prompt.well_formed import well_formed
@@ -31,7 +31,7 @@ class HfConfig(Struct, kw_only=True):
 class HfTokenizer:
     """A `core.vocabulary.Tokenizer` over the `tokenizers` library. Safe from any thread."""
 
-    def __init__(self, raw: Tokenizer, layout: dict[str, Any], config: HfConfig) -> None:
+    def __init__(self, raw: Tokenizer, layout: Layout, config: HfConfig) -> None:
         raw.no_truncation()
         raw.no_padding()
         _add_missing(raw, config)
@@ -110,7 +110,7 @@ def load_hf_tokenizer(folder: Path) -> HfTokenizer:
     try:
         content = file.read_bytes()
         raw = Tokenizer.from_buffer(content)
-        layout = msgspec.json.decode(content)
+        layout = msgspec.json.decode(content, type=Layout)
     except Exception as error:
         raise EngineFailure(
             f"The file tokenizer.json of '{folder.name}' cannot be read: {error}.", remedy=_REMEDY

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct, field
 
 from dragoman.prompt.byte_level import byte_of_token, bytes_of_piece, is_byte_token
 
 Spelling = Literal["byte_level", "sentencepiece", "wordpiece", "plain"]
 
 
+class Model(Struct, frozen=True):
+    """The `model` of a tokenizer.json without its vocabulary, which would cost a quarter second to read twice."""
+
+    type: str | None = None
+    continuing_subword_prefix: str | None = None
+
+
+class Layout(Struct, frozen=True):
+    """The parts of a tokenizer.json that say how pieces are spelled."""
+
+    decoder: Any = None
+    pre_tokenizer: Any = None
+    normalizer: Any = None
+    model: Model = field(default_factory=Model)
+
+
 class PieceSpeller:
     """Pieces to bytes, by the decoder tokenizer.json names (the pre-tokenizer where it names none)."""
 
-    def __init__(self, layout: dict[str, Any]) -> None:
+    def __init__(self, layout: Layout) -> None:
         self._spelling = _spelling(layout)
-        self._prefix = _word_prefix(layout)
+        self._prefix = layout.model.continuing_subword_prefix or "##"
 
     def bytes_of(self, piece: str) -> bytes:
         """The bytes of an ordinary piece. Of a word piece the space before it is part, as in running text."""
@@ -32,25 +49,16 @@ class PieceSpeller:
         return piece.removeprefix(self._prefix) if piece.startswith(self._prefix) else f" {piece}" if piece else ""
 
 
-def _spelling(layout: dict[str, Any]) -> Spelling:
-    decoder, pre_tokenizer = _text(layout.get("decoder")), _text(layout.get("pre_tokenizer"))
+def _spelling(layout: Layout) -> Spelling:
+    decoder, pre_tokenizer = _text(layout.decoder), _text(layout.pre_tokenizer)
     if '"ByteLevel"' in decoder or '"ByteLevel"' in pre_tokenizer:
         return "byte_level"
-    if '"WordPiece"' in decoder or _model(layout).get("type") == "WordPiece":
+    if '"WordPiece"' in decoder or layout.model.type == "WordPiece":
         return "wordpiece"
-    whole = decoder + pre_tokenizer + _text(layout.get("normalizer"))
+    whole = decoder + pre_tokenizer + _text(layout.normalizer)
     if "\u2581" in whole or '"Metaspace"' in whole or '"ByteFallback"' in decoder:
         return "sentencepiece"
     return "plain"
-
-
-def _word_prefix(layout: dict[str, Any]) -> str:
-    return str(_model(layout).get("continuing_subword_prefix") or "##")
-
-
-def _model(layout: dict[str, Any]) -> dict[str, Any]:
-    model: Any = layout.get("model")
-    return cast("dict[str, Any]", model) if isinstance(model, dict) else {}
 
 
 def _text(value: object) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -92,6 +94,9 @@ async def test_no_such_binary_and_arguments_that_are_ours() -> None:
         await LlamaCppBackend(options(llama_server="/no/such/llama-server")).start()
     with pytest.raises(EngineFailure, match="--port=1"):
         await LlamaCppBackend(options(llama_server=sys.executable, engine_args=("--port=1",))).start()
+    for server in (None, "http://127.0.0.1:1"):
+        with pytest.raises(EngineFailure, match="need a llama-server binary"):
+            await LlamaCppBackend(options(llama_server=server, engine_args=("--mlock",))).start()
 
 
 @linux
@@ -176,6 +181,27 @@ async def test_a_url_that_goes_away_and_comes_back() -> None:
     assert len(await eventually_ids(backend, ask())) == 8
     await backend.stop()
     await again.close()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
+async def test_a_url_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command.split(), *names], check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    stub = Stub()
+    port = await stub.listen(tls=context)
+    url = f"https://localhost:{port}"
+    with pytest.raises(EngineFailure, match="certificate"):
+        await LlamaCppBackend(options(llama_server=url)).start()
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    backend = LlamaCppBackend(options(llama_server=url))
+    await backend.start()
+    assert len(ids_of(await chunks_of(backend, ask()))) == 8
+    await backend.stop()
+    await stub.close()
 
 
 async def test_a_url_nobody_answers() -> None:

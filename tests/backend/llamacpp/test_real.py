@@ -99,7 +99,7 @@ async def test_bytes_that_never_become_text_do_not_swallow_the_rest(backend: Lla
 
 
 async def test_the_window_ends_an_answer(starter_gguf: Path) -> None:
-    made = LlamaCppBackend(LlamaCppOptions(model=str(starter_gguf), lanes=2, context=256, threads=1))
+    made = LlamaCppBackend(LlamaCppOptions(model=str(starter_gguf), lanes=1, context=256, threads=1))
     await made.start()
     try:
         assert made.context_length == 256

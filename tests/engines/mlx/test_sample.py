@@ -124,6 +124,7 @@ def test_a_seed_draws_the_same_alone_and_in_any_company() -> None:
 
     alone = drawn([])
     assert len(set(alone)) > 5
+    assert alone == [reference.draw(logits, spec, step) for step in range(70)]
     assert drawn(others) == alone
     assert drawn(others[:1]) == alone
 

@@ -107,7 +107,7 @@ class LlamaCppBackend:
     async def stop(self) -> None:
         """End all requests with Unavailable, then the engine. Safe to call twice."""
         error = Unavailable("The server is shutting down.")
-        self._supervisor.state = "stopped"
+        self._supervisor.close()
         self._lanes.pause()
         self._lanes.refuse_all(error)
         self._fail_streams(error)

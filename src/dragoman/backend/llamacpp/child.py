@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NoReturn, cast
 import msgspec
 
 from dragoman.backend.llamacpp.parameters import ChildParameters, ChildReady
-from dragoman.backend.llamacpp.parent import die_with_parent, watch_input
+from dragoman.backend.llamacpp.parent import AT_ONCE, TIDILY, die_with_parent, watch_input
 
 _WARNINGS = 2
 """llama.cpp's verbosity that logs warnings and errors only."""
@@ -34,13 +34,13 @@ def main() -> NoReturn:
     except msgspec.MsgspecError as error:
         _tell(ready_pipe, ChildReady(error=f"The engine process got parameters it cannot read: {error}."))
         os._exit(1)
-    die_with_parent(signal.SIGKILL, parameters.parent)
+    die_with_parent(AT_ONCE, parameters.parent)
     watch_input(lambda: _leave(parameters))
     ready, server = _serve(parameters)
     if server is not None:
         # From here on this interpreter runs, so the end can be a tidy one.
         signal.signal(signal.SIGTERM, lambda _number, _frame: _leave(parameters))
-        die_with_parent(signal.SIGTERM, parameters.parent)
+        die_with_parent(TIDILY, parameters.parent)
     _tell(ready_pipe, ready)
     if server is None:
         os._exit(1)

@@ -2,7 +2,8 @@
 of server-sent events, nothing of what they carry.
 
 Ours, because it is the hot path of streaming: llama.cpp's threads spin at barriers, so time spent here is taken from
-decoding. The HTTP parser is httptools.
+decoding. Measured on frames that come one at a time (CPU time per frame, asyncio and uvloop): this client 84 and 74 µs,
+h11 132 and 120 µs, httpx2 477 and 525 µs; in bulk 13, 25 and 51 µs. The HTTP parser is httptools.
 """
 
 from __future__ import annotations

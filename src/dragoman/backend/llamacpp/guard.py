@@ -14,7 +14,7 @@ from functools import partial
 from types import FrameType
 from typing import NoReturn
 
-from dragoman.backend.llamacpp.parent import die_with_parent, watch_input
+from dragoman.backend.llamacpp.parent import AT_ONCE, TIDILY, die_with_parent, watch_input
 
 _NOT_FOUND = 127
 _NOT_RUNNABLE = 126
@@ -23,9 +23,9 @@ _NOT_RUNNABLE = 126
 def main() -> NoReturn:
     """Exit status: the program's; 128 + n when signal n ended it; 126 or 127 when it cannot be started."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    die_with_parent(signal.SIGTERM)
+    die_with_parent(TIDILY)
     # This process has one thread until the program is started, so running code between fork and exec is safe.
-    before = partial(die_with_parent, signal.SIGKILL, os.getpid()) if os.name == "posix" else None
+    before = partial(die_with_parent, AT_ONCE, os.getpid()) if os.name == "posix" else None
     try:
         program = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, preexec_fn=before)  # noqa: S603
     except OSError as error:

@@ -145,6 +145,7 @@ class ChildLauncher:
 
     async def launch(self) -> RunningEngine:
         """Returns once the model is loaded."""
+        _refuse_arguments(self._options)
         address = Address(reserve=False)
         process: EngineProcess | None = None
         try:
@@ -300,6 +301,7 @@ class RemoteLauncher:
     async def launch(self) -> RunningEngine:
         """Returns once /health says so. A server that cannot be reached at all is a failure; one that loads is
         waited for."""
+        _refuse_arguments(self._options)
         endpoint = parse_url(self._options.llama_server or "", self._options.api_key)
         try:
             await Client(endpoint).request("GET", "/health", patience=10)
@@ -310,6 +312,11 @@ class RemoteLauncher:
         except TimeoutError as error:
             raise _too_slow(self._options) from error
         return RemoteEngine(endpoint, self._interval)
+
+
+def _refuse_arguments(options: LlamaCppOptions) -> None:
+    if options.engine_args:
+        raise EngineFailure("Engine arguments need a llama-server binary to pass them to.")
 
 
 async def _discard(process: EngineProcess | None, address: Address) -> None:

@@ -15,14 +15,19 @@ from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
 
+AT_ONCE = 9
+"""SIGKILL, which not every platform names."""
+TIDILY = int(signal.SIGTERM)
+"""A signal the process may handle."""
 
-def die_with_parent(number: int = signal.SIGKILL, parent: int = 0) -> None:
+
+def die_with_parent(number: int, parent: int = 0) -> None:
     """Ask the kernel to send this process signal `number` when the parent thread that made it ends (prctl(2)).
     `parent` is the pid expected; if it is gone already, exits at once. Does nothing where there is no prctl."""
     if not sys.platform.startswith("linux"):
         return
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+    libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
     if parent and os.getppid() != parent:
         os._exit(1)
 

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dragoman.backend.llamacpp.logtail import LogTail
 
@@ -113,10 +113,9 @@ class EngineProcess:
                 await self._process.stdin.wait_closed()
 
     @staticmethod
-    def _signal(send: object) -> None:
+    def _signal(send: Callable[[], None]) -> None:
         with contextlib.suppress(ProcessLookupError):
-            if callable(send):
-                send()
+            send()
 
 
 async def _pump(stream: asyncio.StreamReader | None, log: LogTail) -> None:

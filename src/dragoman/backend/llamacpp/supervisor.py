@@ -88,9 +88,13 @@ class Supervisor:
         self.state = "ok"
         self._watch = asyncio.create_task(self._keep_running(self._engine), name="llamacpp-supervisor")
 
+    def close(self) -> None:
+        """Take no more requests; `stop` will follow."""
+        self.state = "stopped"
+
     async def stop(self) -> None:
         """End it for good. Safe to call twice."""
-        self.state = "stopped"
+        self.close()
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.cancel()

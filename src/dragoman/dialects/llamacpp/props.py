@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from dragoman.core.errors import Unavailable
@@ -13,6 +15,8 @@ from dragoman.dialects.llamacpp.schema import read_scalars
 from dragoman.dialects.llamacpp.settings import default_settings
 
 _encode = msgspec.json.encode
+
+_TOOLS = re.compile(r"\btools\b")
 
 
 def read_health(wire: WireRequest) -> SmallCall:
@@ -62,16 +66,18 @@ def _write_props(state: ModelState) -> bytes:
 
 
 def _template_caps(card: ModelCard) -> dict[str, bool]:
-    """What the chat template can take, read off its text and the card; unknown abilities are told as absent."""
+    """What the chat template itself can take, read off its text; what this server adds to it does not count, and
+    unknown abilities are told as absent."""
     template = card.chat_template
+    calls = "tool_calls" in template
     return {
         "supports_object_arguments": False,
-        "supports_parallel_tool_calls": card.tools,
+        "supports_parallel_tool_calls": calls,
         "supports_preserve_reasoning": False,
         "supports_reasoning_effort": "reasoning_effort" in template,
         "supports_string_content": bool(template),
         "supports_system_role": bool(template) and "System role not supported" not in template,
-        "supports_tool_calls": card.tools,
-        "supports_tools": card.tools,
+        "supports_tool_calls": calls,
+        "supports_tools": _TOOLS.search(template) is not None,
         "supports_typed_content": "content is iterable" in template or "content is string" in template,
     }

@@ -60,10 +60,9 @@ class Decoder:
             self._batch = None
 
     def _launch(self, fresh: Sequence[Row]) -> None:
-        """Begin a draw for rows that have none. They run with the batch unless it is ahead of them."""
+        """Begin a draw for rows that have none. They run with the batch unless it is ahead of them: its rows either all
+        have a result to deliver, or none has."""
         ahead = self._batch is not None and any(row.results for row in self._batch.rows)
-        if ahead:
-            self._let_go([row for row in self._running() if row.results])
         joining = [row for row in fresh if row not in self._running()]
         # An empty cache has no shape to pad, so a row's very first token runs alone.
         seasoned = [row for row in joining if row.fed]
