@@ -60,6 +60,8 @@ class EngineSettings:
     """Weight type on MLX; auto: float32 on a CPU, as stored elsewhere."""
     llama_server: str | None = None
     """A llama-server binary or URL to use instead of the bundled llama.cpp."""
+    llama_server_key: str | None = None
+    """API key of a llama-server named by URL."""
     engine_args: Annotated[tuple[str, ...], _repeated("--engine-arg")] = ()
     """Extra arguments for a llama-server binary."""
     script: Path | None = None

@@ -84,6 +84,9 @@ CORPUS = [
     Output("double backticks", "``a ` <tool_call> ``", [text("``a ` <tool_call> ``")]),
     Output("lone backtick", f"Use the ` key.\n{call('look', OSLO)}", [text("Use the ` key."), called("look", OSLO)]),
     Output("fence, then a call", f"```py\nx = '```'\n```\n{call('look', OSLO)}", [text("```py\nx = '```'\n```"), called("look", OSLO)]),
+    Output("opener inside a fence", f"```md\n```py\n{call('look', OSLO)}\n```", [text(f"```md\n```py\n{call('look', OSLO)}\n```")]),
+    Output("text before a run does not close", f"```\nx ```\n{call('look', OSLO)}", [text(f"```\nx ```\n{call('look', OSLO)}")]),
+    Output("arguments twice", f'<tool_call>{{"name": "look", "arguments": {OSLO}, "parameters": {ROME}}}</tool_call>', [called("look", OSLO)]),
     Output("nested fence", "````md\n```\n<tool_call>\n```\n````\nok", [text("````md\n```\n<tool_call>\n```\n````\nok")]),
     Output("malformed after the announcement", "<tool_call>{\"name\": \"save\", \"arguments\": {\"body\": 'x'}}</tool_call>", [called("save", '{"body": '), text("'x'}}</tool_call>")]),
 ]  # fmt: skip

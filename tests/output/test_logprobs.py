@@ -83,6 +83,17 @@ def test_a_stop_inside_a_character_group_cuts_by_bytes() -> None:
     assert raws(reply) == [(1, b"a\xf0\x9f"), (2, b"\x98\x80")]
 
 
+def test_tokens_across_character_borders_are_cut_by_bytes_too() -> None:
+    reply = run([b"x\xc3", b"\xa9\xc3", b"\xa8 STOP"], format=PLAIN, stop=("STOP",), logprobs=True)
+    assert raws(reply) == [(1, b"x\xc3"), (2, b"\xa9\xc3"), (3, b"\xa8 ")]
+
+
+def test_a_stop_while_the_last_token_is_inside_a_character() -> None:
+    reply = run([b"a STOP\xc3", b"\xa9\xf0\x9f", b"\x98\x80"], format=PLAIN, stop=("STOP",), logprobs=True)
+    assert reply.fed == 2
+    assert raws(reply) == [(1, b"a ")]
+
+
 def test_held_text_brings_its_entries_when_it_is_released() -> None:
     reply = run(["a", " S", "T", "x"], format=PLAIN, stop=("ST.",), logprobs=True)
     entries = [len(event.entries) for event in reply.events if isinstance(event, Logprobs)]

@@ -195,6 +195,7 @@ def test_control_tokens_inside_the_answer_are_silent() -> None:
     [
         (["so", "</think>", "Hi"], EngineFinish.EOS, True, 2),
         (["so", " on"], EngineFinish.LENGTH, True, 2),
+        (["so", " on"], EngineFinish.EOS, True, 3),
         (["<th", "ink>", "a", "</think>b"], EngineFinish.EOS, False, 4),
         (["<think>a</think>b"], EngineFinish.EOS, False, 1),
         (["Hi"], EngineFinish.EOS, False, 0),

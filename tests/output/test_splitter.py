@@ -171,7 +171,7 @@ def test_what_is_held_at_the_end(wrote: str, cut: bool, folded: list[tuple[str, 
 
 
 def test_prefill_sets_the_state_and_is_not_given_out() -> None:
-    quoted = "<tool_call>\n{}"
+    quoted = call("look", "{}")
     assert fold(split([quoted], prefill="```xml\n")) == [("text", quoted)]
     assert fold(split(["<think>x</think>"], prefill="So ")) == [("text", "<think>x</think>")]
     assert fold(split(["  more</think>\nHi"], prefill="<think>some", thinking_open=True)) == [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.core.errors import EngineFailure, InvalidField
+from dragoman.core.errors import EngineFailure, InvalidField, TokenOutOfRange
 from dragoman.core.messages import Message, ReasoningPart, TextPart
 from dragoman.core.prompt import Prompt
 from dragoman.core.request import RawInput, Thinking
@@ -185,9 +185,9 @@ def test_raw_nothing_is_an_empty_prompt(pieces: tuple) -> None:
 
 @pytest.mark.parametrize("token", [-1, 10**6, tokenizer().size])
 def test_raw_ids_outside_the_vocabulary_are_refused(token: int) -> None:
-    with pytest.raises(InvalidField) as caught:
+    with pytest.raises(TokenOutOfRange) as caught:
         builder("").build(RawInput(((0, token),)))
-    assert (caught.value.message, caught.value.field) == ("Prompt contains invalid tokens", "prompt")
+    assert (caught.value.token, caught.value.field) == (token, "prompt")
 
 
 @pytest.mark.parametrize(

@@ -97,5 +97,5 @@ async def test_seeds_count_up() -> None:
 
 async def test_refusals_of_the_prompt_station_pass_through() -> None:
     async with scripted() as model:
-        with pytest.raises(DragomanError, match="invalid tokens"):
+        with pytest.raises(DragomanError, match="outside the vocabulary"):
             prepare(model, Request(input=RawInput(((10**6,),))), AnswerLimits())

@@ -94,12 +94,12 @@ def _open(model: LocalModel, settings: Settings) -> Opening:
     engine = choose_engine(model, settings.engine)
     tokenizer = gguf_tokenizer(model.header.vocabulary()) if model.header else load_hf_tokenizer(model.path)
     builder = PromptBuilder(tokenizer, model.header.chat_template if model.header else read_template(model.path))
-    backend, facts = _llamacpp(model, settings) if engine == "llamacpp" else _mlx(model, settings)
+    backend, facts = _llamacpp(model, settings, tokenizer) if engine == "llamacpp" else _mlx(model, settings)
     card = _card(model, settings, engine, tokenizer, builder)
     return Opening(card=card, tokenizer=tokenizer, builder=builder, backend=backend, facts=facts)
 
 
-def _llamacpp(model: LocalModel, settings: Settings) -> tuple[Backend, Facts]:
+def _llamacpp(model: LocalModel, settings: Settings, tokenizer: Tokenizer) -> tuple[Backend, Facts]:
     engine = settings.engine
     options = LlamaCppOptions(
         model=str(model.path),
@@ -107,10 +107,11 @@ def _llamacpp(model: LocalModel, settings: Settings) -> tuple[Backend, Facts]:
         lanes=engine.max_lanes,
         threads=engine.threads,
         llama_server=engine.llama_server,
+        api_key=engine.llama_server_key or "",
         engine_args=engine.engine_args,
         max_waiting=engine.max_waiting,
     )
-    return LlamaCppBackend(options), dict
+    return LlamaCppBackend(options, tokenizer), dict
 
 
 def _mlx(model: LocalModel, settings: Settings) -> tuple[Backend, Facts]:

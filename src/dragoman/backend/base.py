@@ -39,7 +39,9 @@ class TokenStream(Protocol):
 
     async def __anext__(self) -> TokenChunk: ...
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """Cancel the request unless it has ended."""
+        ...
 
 
 class Backend(Protocol):

@@ -15,9 +15,9 @@ class CodeSpans:
     followed exactly without seeing the whole document.
     """
 
-    def __init__(self, mark: str, *, line_start: bool = True) -> None:
+    def __init__(self, mark: str) -> None:
         self._token = re.compile(f"`+|\n|{re.escape(mark)}")
-        self._blank = line_start
+        self._blank = True
         self._open = 0
         self._crossed = False
         self._run = 0
@@ -32,7 +32,7 @@ class CodeSpans:
         """Read text in which nothing is looked for."""
         at = 0
         while (at := self.find(text, at) + 1) > 0:
-            self.pass_mark()
+            pass
 
     def find(self, text: str, start: int) -> int:
         """The first `mark` outside code at or after `start`, -1 when there is none.
@@ -40,7 +40,7 @@ class CodeSpans:
         Reads up to and without that mark, or all of the text. Text is read once: go on after the mark with its index
         plus one, or with the same index when it is offered again.
         """
-        if self._run == 0 and self._token.search(text, start) is None:
+        if self._token.search(text, start) is None:
             self._gap(text, start, len(text))
             return -1
         at = start
@@ -59,10 +59,6 @@ class CodeSpans:
                 self._blank = False
         self._gap(text, at, len(text))
         return -1
-
-    def pass_mark(self) -> None:
-        """The mark just found was plain text after all."""
-        self._blank = False
 
     def _gap(self, text: str, start: int, end: int) -> None:
         if start == end:

@@ -90,7 +90,8 @@ class LogprobLedger:
 
 def _cut(group: _Group, pieces: list[bytes]) -> list[bytes]:
     """Of each token the bytes that were delivered; whole tokens where the bytes are not those of the text."""
-    if b"".join(pieces) != group.text.encode():
+    # The answer may have been stopped while the last token was inside a character, so there may be bytes beyond.
+    if not b"".join(pieces).startswith(group.text.encode()):
         return pieces
     spans = [
         (len(group.text[: start - group.start].encode()), len(group.text[: end - group.start].encode()))

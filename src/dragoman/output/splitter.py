@@ -162,7 +162,6 @@ class Splitter:
             if len(self._buf) - hit < len(self._opener) and self._opener.startswith(self._buf[hit:]):
                 self._give("text", _solid(self._buf, hit))
                 return False
-            self._code.pass_mark()
             self._scanned = hit + 1
         self._scanned = len(self._buf)
         self._give("text", len(self._buf) if self._code.in_block else _solid(self._buf, len(self._buf)))
@@ -194,8 +193,7 @@ class Splitter:
             return True
         if block.fate is Fate.OPEN:
             self._retract(block)
-        # What follows is the rest of something that is text by now, so it does not start a line.
-        return self._enter_prose(after_marker=False, line_start=False)
+        return self._enter_prose(after_marker=False)
 
     def _retract(self, block: CallBlock) -> None:
         """It was no call: the marker is text, and what was read behind it is looked at again."""
@@ -217,11 +215,11 @@ class Splitter:
             return self._start_call(0)
         return self._enter_prose(after_marker=True)
 
-    def _enter_prose(self, *, after_marker: bool, line_start: bool = True) -> bool:
+    def _enter_prose(self, *, after_marker: bool) -> bool:
         self._state = _State.PROSE
         self._skip_blank = after_marker
         self._scanned = 0
-        self._code = CodeSpans(self._opener[0], line_start=line_start)
+        self._code = CodeSpans(self._opener[0])
         self.plain = self._family is None and not after_marker
         return True
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dragoman.core.errors import InvalidField, InvalidRequest
+from dragoman.core.errors import InvalidRequest, TokenOutOfRange
 from dragoman.core.prompt import Prompt, ReplyFormat
 from dragoman.core.request import ChatInput, Input, RawInput
 from dragoman.core.vocabulary import Tokenizer
@@ -65,8 +65,8 @@ class PromptBuilder:
         return self._text(chat, self._renderer.read(chat))
 
     def build(self, input: Input) -> Prompt:
-        """The prompt. Raises InvalidRequest when the conversation cannot be rendered, InvalidField for ids outside the
-        vocabulary."""
+        """The prompt. Raises InvalidRequest when the conversation cannot be rendered, TokenOutOfRange for ids outside
+        the vocabulary."""
         return self._raw(input) if isinstance(input, RawInput) else self._chat(input)
 
     def _text(self, chat: ChatInput, turns: Sequence[Turn]) -> str:
@@ -133,8 +133,9 @@ class PromptBuilder:
 
     def _checked(self, ids: tuple[int, ...]) -> tuple[int, ...]:
         size = self._tokenizer.size
-        if any(not 0 <= token < size for token in ids):
-            raise InvalidField("Prompt contains invalid tokens", field="prompt")
+        for token in ids:
+            if not 0 <= token < size:
+                raise TokenOutOfRange(token, size, field="prompt")
         return ids
 
 

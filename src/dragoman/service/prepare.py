@@ -8,7 +8,7 @@ import secrets
 import msgspec
 from msgspec import Struct
 
-from dragoman.core.errors import ContextLengthExceeded, InvalidField, UnsupportedField
+from dragoman.core.errors import ContextLengthExceeded, InvalidField, TokenOutOfRange, UnsupportedField
 from dragoman.core.exchange import EngineRequest
 from dragoman.core.model import Capabilities
 from dragoman.core.prompt import Prompt
@@ -97,7 +97,7 @@ def check_bias(sampling: SamplingSpec, vocab_size: int) -> None:
     """Refuse biases for tokens that do not exist."""
     for token in sampling.logit_bias or ():
         if not 0 <= token < vocab_size:
-            raise InvalidField(f"Token id {token} is outside the vocabulary (0..{vocab_size - 1}).", field="logit_bias")
+            raise TokenOutOfRange(token, vocab_size, field="logit_bias")
 
 
 def token_limit(request: Request, n_prompt: int, n_ctx: int, limits: AnswerLimits) -> int:

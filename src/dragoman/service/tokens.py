@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.core.errors import InvalidField
+from dragoman.core.errors import TokenOutOfRange
 from dragoman.core.operations import (
     Counted,
     CountRequest,
@@ -23,11 +23,11 @@ def tokenize(model: ServedModel, request: TokenizeRequest) -> Tokenized:
 
 
 def detokenize(model: ServedModel, request: DetokenizeRequest) -> Detokenized:
-    """Text of ids, special tokens spelled out. Raises InvalidField for an id outside the vocabulary."""
+    """Text of ids, special tokens spelled out. Raises TokenOutOfRange for an id outside the vocabulary."""
     size = model.tokenizer.size
     for token in request.ids:
         if not 0 <= token < size:
-            raise InvalidField(f"Token id {token} is outside the vocabulary (0..{size - 1}).", field="tokens")
+            raise TokenOutOfRange(token, size, field="tokens")
     return Detokenized(b"".join(map(model.tokenizer.token_bytes, request.ids)).decode("utf-8", "replace"))
 
 

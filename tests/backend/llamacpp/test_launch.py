@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.backend.llamacpp.address import sweep
 from dragoman.backend.llamacpp.backend import LlamaCppBackend, LlamaCppOptions
 from dragoman.backend.llamacpp.launch import RemoteLauncher
 from dragoman.backend.llamacpp.logtail import LogTail
@@ -227,6 +229,32 @@ async def test_a_url_that_loads_for_ever_is_given_up() -> None:
     with pytest.raises(EngineFailure, match="not ready"):
         await backend.start()
     await stub.close()
+
+
+@posix
+def test_folders_of_killed_engines_are_swept_up(tmp_path: Path) -> None:
+    def socket_in(name: str, *, old: bool, listening: bool) -> socket.socket:
+        folder = tmp_path / name
+        folder.mkdir()
+        made = socket.socket(socket.AF_UNIX)
+        made.bind(str(folder / "engine.sock"))
+        if listening:
+            made.listen()
+        if old:
+            os.utime(folder / "engine.sock", (0, 0))
+        return made
+
+    sockets = [
+        socket_in("dragoman-dead", old=True, listening=False),
+        socket_in("dragoman-new", old=False, listening=False),
+        socket_in("dragoman-live", old=True, listening=True),
+        socket_in("other-dead", old=True, listening=False),
+    ]
+    sweep(tmp_path)
+    for made in sockets:
+        made.close()
+    left = {path.name for path in tmp_path.glob("*-*")}
+    assert left == {"dragoman-new", "dragoman-live", "other-dead"}
 
 
 async def test_without_xllamacpp_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

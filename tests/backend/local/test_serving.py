@@ -204,7 +204,7 @@ async def test_a_busy_loop_is_woken_once_for_many_steps(monkeypatch: pytest.Monk
         engine.open_gate()
         deadline = time.monotonic() + LONGEST_WAIT
         while engine.works < 300 and time.monotonic() < deadline:
-            time.sleep(0.001)  # noqa: ASYNC251 - the loop is meant to be blocked
+            time.sleep(0.001)
         assert len(wakes) == 1
         assert text_of(engine, await read(stream)) == "la li " * 150
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import shutil
-import socket
 import sys
-import tempfile
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from dragoman.backend.llamacpp.address import Address
 from dragoman.backend.llamacpp.client import Client, ConnectionLost
 from dragoman.backend.llamacpp.endpoint import Endpoint, parse_url
 from dragoman.backend.llamacpp.logtail import LogTail
@@ -23,9 +21,6 @@ from dragoman.backend.llamacpp.parameters import ChildParameters, ChildReady
 from dragoman.backend.llamacpp.process import EngineProcess
 from dragoman.backend.llamacpp.threads import usable_cores
 from dragoman.core.errors import EngineFailure
-
-_LONGEST_SOCKET_PATH = 100
-"""Unix socket addresses hold 104 bytes on macOS, 108 on Linux, the end mark included."""
 
 _OURS = frozenset(
     {"--host", "--port", "--api-key", "--api-key-file", "--api-prefix", "--ssl-key-file", "--ssl-cert-file"}
@@ -79,34 +74,6 @@ def launcher_of(options: LlamaCppOptions, log: LogTail) -> Launcher:
     if options.remote:
         return RemoteLauncher(options)
     return BinaryLauncher(options, log)
-
-
-class Address:
-    """A private place for a server to listen: a Unix socket in a folder only we may enter, or a loopback port guarded
-    by a random key where asyncio has no Unix sockets. `reserve` picks the port itself."""
-
-    def __init__(self, *, reserve: bool) -> None:
-        self.socket = ""
-        self.port = 0
-        self.api_key = ""
-        self._folder = ""
-        if hasattr(socket, "AF_UNIX") and sys.platform != "win32":
-            self._folder = _private_folder()
-            self.socket = os.path.join(self._folder, "engine.sock")
-        else:
-            self.api_key = secrets.token_urlsafe(32)
-            self.port = _free_port() if reserve else 0
-
-    def endpoint(self, port: int = 0) -> Endpoint:
-        """Where to connect."""
-        if self.socket:
-            return Endpoint(socket=self.socket)
-        return Endpoint(host="127.0.0.1", port=port or self.port, api_key=self.api_key)
-
-    def remove(self) -> None:
-        """Tidy up. Safe to call twice."""
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class ProcessEngine:
@@ -363,18 +330,3 @@ def _prompt_cache(options: LlamaCppOptions) -> int:
     except (AttributeError, ValueError, OSError):
         return _MOST_PROMPT_CACHE_MIB // 4
     return min(_MOST_PROMPT_CACHE_MIB, memory // 4)
-
-
-def _private_folder() -> str:
-    """A new folder of mode 0700 whose path leaves room for a socket's name."""
-    folder = tempfile.mkdtemp(prefix="dragoman-")
-    if len(os.fsencode(folder)) > _LONGEST_SOCKET_PATH - len("/engine.sock"):
-        os.rmdir(folder)
-        folder = tempfile.mkdtemp(prefix="dragoman-", dir="/tmp")
-    return folder
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
