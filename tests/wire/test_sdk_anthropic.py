@@ -82,3 +82,15 @@ def test_errors(client: anthropic.Anthropic) -> None:
     with client.messages.create(**ask("ROWFAIL"), stream=True) as stream, pytest.raises(anthropic.APIStatusError):
         list(stream)
     assert client.messages.create(**ask("WORDS")).content
+
+
+@pytest.mark.parametrize("limit", [5, 6, 7, 8, 9])
+def test_case_04_a_call_cut_by_the_limit(client: anthropic.Anthropic, limit: int) -> None:
+    asked = ask("WEATHER in Oslo?", tools=[LOOK], max_tokens=limit)
+    whole = client.messages.create(**asked)
+    with client.messages.stream(**asked) as stream:
+        final = stream.get_final_message()
+    assert whole.stop_reason == final.stop_reason == "max_tokens"
+    shapes = [[(block.type, getattr(block, "input", None)) for block in message.content] for message in (whole, final)]
+    assert shapes[0] == shapes[1]
+    assert all(arguments in (None, {}, {"place": "Oslo"}) for _, arguments in shapes[0])

@@ -74,3 +74,15 @@ def test_errors(client: ollama.Client) -> None:
     with pytest.raises(ollama.ResponseError):
         list(client.chat(**ask("ROWFAIL"), stream=True))
     assert client.chat(**ask("WORDS")).message.content
+
+
+@pytest.mark.parametrize("limit", [5, 6, 7, 8, 9])
+def test_case_04_a_call_cut_by_the_limit(client: ollama.Client, limit: int) -> None:
+    asked = {**ask("WEATHER in Oslo?"), "tools": [look], "options": {"num_predict": limit}}
+    whole = client.chat(**asked)
+    parts = list(client.chat(**asked, stream=True))
+    assert whole.done_reason == parts[-1].done_reason == "length"
+    calls = [call.function.arguments for call in whole.message.tool_calls or []]
+    assert calls in ([], [{"place": "Oslo"}])
+    assert calls == [call.function.arguments for part in parts for call in part.message.tool_calls or []]
+    assert whole.message.content == "".join(part.message.content or "" for part in parts)

@@ -63,7 +63,8 @@ class PartDelta(Struct, frozen=True):
 
 
 class PartEnd(Struct, frozen=True):
-    """The part is complete. `text` of a tool call is by now valid JSON."""
+    """The part is over. The text of a tool call is by now valid JSON, or, where a limit cut the answer, the beginning
+    of it."""
 
     choice: int
     index: int

@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 from dragoman.core.errors import InvalidRequest
 from dragoman.core.events import Event, Finished, Started
 from dragoman.core.finish import Finish, FinishReason
+from dragoman.core.prompt import ReplyFormat
 from dragoman.core.request import ChatInput, Request
 from dragoman.core.usage import Usage
 from dragoman.output.pipeline import ReplyPipeline
@@ -76,7 +77,8 @@ def _pipeline(model: ServedModel, work: Prepared, choice: int) -> ReplyPipeline:
     return ReplyPipeline(
         choice=choice,
         vocabulary=model.tokenizer,
-        format=model.builder.reply_format,
+        # What goes to the model without a template comes back without interpretation.
+        format=model.builder.reply_format if isinstance(chat, ChatInput) else ReplyFormat(),
         prompt_tokens=len(work.prompt.ids),
         stop=work.request.stop,
         thinking_open=work.prompt.thinking_open,

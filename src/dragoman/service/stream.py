@@ -24,12 +24,13 @@ class ChoiceRun:
 
     async def batches(self) -> AsyncGenerator[list[Event]]:
         """Events in the batches in which they became known. Leaving early cancels the engine's work."""
-        pipeline = self._pipeline
+        pipeline, begun = self._pipeline, False
         try:
             async for chunk in self._tokens:
                 events = pipeline.feed(chunk)
-                if chunk.started is not None:
+                if not begun:
                     events = [self._with_prompt(event) for event in events]
+                    begun = True
                 if pipeline.ended:
                     # The engine must not spend another step on an answer that is over.
                     await self._tokens.aclose()

@@ -148,9 +148,10 @@ def test_whole_arguments_keep_their_numbers() -> None:
     assert b'"input":{"n": 12345678901234567890123, "x": 1.10}' in body
 
 
-def test_broken_arguments_are_not_lost() -> None:
-    part = AnswerPart("tool_call", '{"n": ', "c", "f")
-    assert whole(script_of((part,), Finish(FinishReason.LENGTH)))["content"][0]["input"] == {"_raw": '{"n": '}
+@pytest.mark.parametrize(("text", "input_"), [('{"n": ', {}), ('{"n": 1, "m', {"n": 1}), ('{"n": 1}', {"n": 1})])
+def test_of_a_cut_call_the_complete_members_are_told(text: str, input_: dict[str, int]) -> None:
+    part = AnswerPart("tool_call", text, "c", "f")
+    assert whole(script_of((part,), Finish(FinishReason.LENGTH)))["content"][0]["input"] == input_
 
 
 def test_thinking_blocks_carry_a_signature() -> None:

@@ -155,13 +155,18 @@ def test_text_is_sent_at_once_and_calls_when_complete() -> None:
     assert len(lines) == 4
 
 
-@pytest.mark.parametrize(
-    ("text", "arguments"), [("", {}), ("[1]", {"input": [1]}), ("3", {"input": 3}), ("{bad", {"input": "{bad"})]
-)
-def test_arguments_are_always_an_object(text: str, arguments: Any) -> None:
+@pytest.mark.parametrize(("text", "arguments"), [("", {}), ("{}", {}), ('{"n": 1}', {"n": 1})])
+def test_arguments_are_an_object(text: str, arguments: Any) -> None:
     events: list[Event] = [PartStart(0, 0, "tool_call", "c", "f"), PartDelta(0, 0, text), PartEnd(0, 0)]
     line = chunks(writer_of(CHAT), events)[0]
     assert line["message"]["tool_calls"][0]["function"]["arguments"] == arguments
+
+
+@pytest.mark.parametrize("text", ["[1]", "3", "{bad", '{"n": '])
+def test_what_is_no_object_is_told_as_text(text: str) -> None:
+    events: list[Event] = [PartStart(0, 0, "tool_call", "c", "f"), PartDelta(0, 0, text), PartEnd(0, 0)]
+    line = chunks(writer_of(CHAT), events)[0]
+    assert line["message"] == {"role": "assistant", "content": text}
 
 
 @pytest.mark.parametrize(

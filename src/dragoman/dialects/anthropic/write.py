@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jiter
 import msgspec
 
 from dragoman.core.answer import Answer, AnswerPart, Choice
@@ -212,12 +213,13 @@ def _blocks(choice: Choice, omit_thinking: bool) -> list[Text | ThinkingBlock | 
 
 
 def _input_json(part: AnswerPart) -> bytes:
-    """The arguments as they were written, so that no number changes; {} for none."""
+    """The arguments as they were written, so that no number changes; {} for none. Of a call the limit cut off, what
+    is complete of it: the SDK's accumulator makes the same of the streamed fragments."""
     text = part.text.encode()
     if not text.strip():
         return b"{}"
     try:
         msgspec.json.decode(text)
     except msgspec.DecodeError:
-        return _json({"_raw": part.text})  # the output station promises JSON; should it fail, nothing is lost
+        return _json(jiter.from_json(text, partial_mode=True))
     return text

@@ -132,9 +132,12 @@ class AnswerWriter:
         return [Frame(self._chunk(opening, value))]
 
     def _complete(self) -> list[Frame]:
-        call = _call_object(self._calls, self._call.id, self._call.name, "".join(self._arguments))
-        self._calls += 1
+        text = "".join(self._arguments)
         self._kind = "text"
+        if _arguments(text) is None:
+            return [Frame(self._chunk(self._shape.text, _encode(text)))] if text else []
+        call = _call_object(self._calls, self._call.id, self._call.name, text)
+        self._calls += 1
         return [Frame(self._chunk(self._shape.calls, _encode([call])))]
 
     def _chunk(self, opening: bytes, value: bytes, extra: bytes = b"") -> bytes:
@@ -146,12 +149,13 @@ class AnswerWriter:
         return b'%b%b%b""%b,%b' % (self._head, self._stamp.now(), shape.text, shape.close, ending[1:])
 
     def _told(self, choice: Choice) -> dict[str, Any]:
-        content = "".join(part.text for part in choice.parts if part.kind in ("text", "refusal"))
+        content = "".join(part.text for part in choice.parts if _is_content(part))
         extra: dict[str, Any] = {}
         thinking = choice.text_of("reasoning")
         if thinking:
             extra["thinking"] = thinking
-        calls = [_call_of(number, part) for number, part in enumerate(choice.tool_calls)]
+        whole = [part for part in choice.tool_calls if not _is_content(part)]
+        calls = [_call_object(number, part.id, part.name, part.text) for number, part in enumerate(whole)]
         if calls:
             extra["tool_calls"] = calls
         if self._shape is GENERATE:
@@ -159,8 +163,10 @@ class AnswerWriter:
         return {"message": {"role": "assistant", "content": content, **extra}}
 
 
-def _call_of(number: int, part: AnswerPart) -> dict[str, Any]:
-    return _call_object(number, part.id, part.name, part.text)
+def _is_content(part: AnswerPart) -> bool:
+    """Whether a part is shown as text: text, and a call the limit cut off, which this wire could only tell as if it
+    were complete."""
+    return part.kind in ("text", "refusal") or (part.kind == "tool_call" and _arguments(part.text) is None)
 
 
 def _call_object(number: int, call_id: str, name: str, arguments: str) -> dict[str, Any]:
@@ -168,13 +174,13 @@ def _call_object(number: int, call_id: str, name: str, arguments: str) -> dict[s
     return {**call, "function": {"index": number, "name": name, "arguments": _arguments(arguments)}}
 
 
-def _arguments(text: str) -> dict[str, Any]:
-    """Arguments as the object this wire demands; what is none goes under the key `input`."""
+def _arguments(text: str) -> dict[str, Any] | None:
+    """Arguments as the object this wire demands; None for what is no object."""
     try:
         value: object = msgspec.json.decode(text) if text.strip() else {}
     except (msgspec.DecodeError, RecursionError):
-        value = text
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {"input": value}
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def _ending(reason: FinishReason, usage: Usage, timings: Timings) -> dict[str, Any]:
