@@ -31,16 +31,15 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     return seen
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr("sys.argv", ["dragoman", *arguments])
+def run(*arguments: str) -> int:
     with pytest.raises(SystemExit) as caught:
-        command.main()
+        command.main(arguments)
     return caught.value.code
 
 
 def test_flags(served: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
     flags = ["--port", "9", "--api-key", "a", "--api-key", "b", "--engine", "mlx", "--temperature", "0.5"]
-    assert run(monkeypatch, "serve", "m.gguf", *flags) == 0
+    assert run("serve", "m.gguf", *flags) == 0
     settings = served[0]
     assert (settings.model, settings.listen.port, settings.listen.api_keys) == ("m.gguf", 9, ("a", "b"))
     assert (settings.engine.engine, settings.answer.temperature) == ("mlx", 0.5)
@@ -50,7 +49,7 @@ def test_flags_win_over_environment_over_file(served: list[Settings], monkeypatc
     Path("dragoman.toml").write_text('port = 1\nctx = 2\nmax-lanes = 3\napi-key = ["k"]\n')
     monkeypatch.setenv("DRAGOMAN_PORT", "10")
     monkeypatch.setenv("DRAGOMAN_CTX", "20")
-    assert run(monkeypatch, "serve", "--port", "100") == 0
+    assert run("serve", "--port", "100") == 0
     settings = served[0]
     assert (settings.listen.port, settings.engine.ctx, settings.engine.max_lanes) == (100, 20, 3)
     assert settings.listen.api_keys == ("k",)
@@ -58,21 +57,21 @@ def test_flags_win_over_environment_over_file(served: list[Settings], monkeypatc
 
 @pytest.mark.parametrize("arguments", [["serve", "--prot", "1"], ["serve", "--engine", "x"], ["nonsense"]])
 def test_bad_flags(served: list[Settings], monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
-    assert run(monkeypatch, *arguments) != 0
+    assert run(*arguments) != 0
     assert served == []
 
 
 def test_errors_are_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(monkeypatch, "serve", "./missing.gguf", "--port", "0") == 1
+    assert run("serve", "./missing.gguf", "--port", "0") == 1
     assert capsys.readouterr().err.splitlines()[-1] == "dragoman: There is no file or folder './missing.gguf'."
-    assert run(monkeypatch, "pull", "no-such-model") == 1
+    assert run("pull", "no-such-model") == 1
     assert "is not a known model" in capsys.readouterr().err
 
 
 def test_ls_and_doctor_without_models(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(monkeypatch, "ls") == 0
+    assert run("ls") == 0
     assert "dragoman pull smollm2-135m" in capsys.readouterr().err
-    run(monkeypatch, "doctor")
+    run("doctor")
     text = capsys.readouterr().out
     assert "engine llamacpp:" in text
     assert "engine mlx:" in text
@@ -80,5 +79,5 @@ def test_ls_and_doctor_without_models(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 def test_run_answers_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    assert run(monkeypatch, "run", "fake", "parrot", "--engine", "fake") == 0
+    assert run("run", "fake", "parrot", "--engine", "fake") == 0
     assert "parrot" in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -68,13 +69,14 @@ def doctor(model: ModelName = None, /, *, settings: Flags = _DEFAULTS) -> int:
     return print_report(dataclasses.replace(settings, model=model))
 
 
-def main() -> None:
-    """Entry point. A DragomanError becomes one sentence on standard error and exit status 1."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point; `arguments` are those of the process by default. A DragomanError becomes one sentence on standard
+    error and exit status 1. Raises SystemExit always."""
     try:
-        status = app(exit_on_error=True, print_error=True)
+        status = app(sys.argv[1:] if arguments is None else list(arguments), result_action="return_value")
     except DragomanError as error:
         print(f"dragoman: {error.sentence}", file=sys.stderr)
         raise SystemExit(1) from error
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    raise SystemExit(status or 0)
+    raise SystemExit(status if isinstance(status, int) else 0)

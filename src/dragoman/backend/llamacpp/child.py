@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
@@ -21,6 +22,7 @@ import msgspec
 from dragoman.backend.llamacpp.parameters import ChildParameters, ChildReady
 from dragoman.backend.llamacpp.parent import AT_ONCE, TIDILY, die_with_parent, watch_input
 
+_LOG_SECONDS = 0.2
 _WARNINGS = 2
 """llama.cpp's verbosity that logs warnings and errors only."""
 
@@ -41,6 +43,9 @@ def main() -> NoReturn:
         # From here on this interpreter runs, so the end can be a tidy one.
         signal.signal(signal.SIGTERM, lambda _number, _frame: _leave(parameters))
         die_with_parent(TIDILY, parameters.parent)
+    if server is None:
+        # llama.cpp logs on a thread of its own, and the reason may still be on its way out.
+        time.sleep(_LOG_SECONDS)
     _tell(ready_pipe, ready)
     if server is None:
         os._exit(1)
