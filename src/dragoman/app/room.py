@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -73,9 +74,10 @@ class Room:
         return self.desk.roster.default
 
     def book(self, receipt: Receipt) -> None:
-        """Count and log one request."""
+        """Count and log one request. Look-ups that went well, such as a monitor's /health, are told at debug level."""
         self.metrics.record(receipt)
-        self._log.info("request", extra={"fields": msgspec.to_builtins(receipt)})
+        level = logging.INFO if receipt.model or receipt.outcome != "finished" else logging.DEBUG
+        self._log.log(level, "request", extra={"fields": msgspec.to_builtins(receipt)})
 
 
 @asynccontextmanager
