@@ -20,7 +20,9 @@ class EngineRequest(Struct, frozen=True, kw_only=True):
     `prompt` token ids, at least one; `max_tokens` how many may be sampled at most, at least one; `stop_tokens` ids
     that end the answer (reported in the last chunk); `sampling` fully resolved (None = the stage is off);
     `logprobs` number of alternatives or None; `format` a constraint, only where the engine can mask;
-    `stable_boundary` prompt length the next turn of this conversation will still share, if known.
+    `stable_boundary` prompt length the next turn of this conversation will still share, if known; `prompt_logprobs`
+    number of alternatives wanted for each prompt token, or None; `namespace` keeps cached prefixes of different
+    adapters apart; `deadline` seconds from its arrival after which it is ended with an error, None for no limit.
     """
 
     id: str
@@ -33,6 +35,9 @@ class EngineRequest(Struct, frozen=True, kw_only=True):
     progress: bool = False
     cache: CacheHints = CacheHints()
     stable_boundary: int | None = None
+    prompt_logprobs: int | None = None
+    namespace: str = ""
+    deadline: float | None = None
 
 
 class EngineFinish(Enum):
@@ -54,7 +59,8 @@ class Progress(Struct, frozen=True):
 
 
 class EngineReport(Struct, frozen=True, kw_only=True):
-    """What the engine measured for one request, sent with its last chunk. Times in milliseconds."""
+    """What the engine measured for one request, sent with its last chunk. Times in milliseconds. `lane` tells how it
+    was run: `batched`, or `serial` for a model that runs one row at a time."""
 
     prompt_tokens: int
     cached_tokens: int = 0
@@ -63,10 +69,12 @@ class EngineReport(Struct, frozen=True, kw_only=True):
     prompt_ms: float = 0.0
     predicted_ms: float = 0.0
     slot: int = 0
+    lane: str = ""
 
 
 class TokenChunk(Struct, frozen=True, kw_only=True):
-    """One delivery for one request: usually one token.
+    """One delivery for one request: usually one token. `prompt_logprobs` come in chunks before the first token, for the
+    second prompt token on.
 
     `logprobs` has one entry per token when asked for, else it is empty. `progress` chunks carry no tokens. The last
     chunk has `finish` and `report`; it may also carry tokens. `started` is set once, on the first chunk, and tells
@@ -75,6 +83,7 @@ class TokenChunk(Struct, frozen=True, kw_only=True):
 
     tokens: tuple[int, ...] = ()
     logprobs: tuple[TokenLogprobs, ...] = ()
+    prompt_logprobs: tuple[TokenLogprobs, ...] = ()
     started: int | None = None
     progress: Progress | None = None
     finish: EngineFinish | None = None

@@ -12,18 +12,23 @@ from typing import Protocol
 from msgspec import Struct
 
 from dragoman.core.logprobs import TokenLogprobs
+from dragoman.core.mask import MaskProvider
 from dragoman.core.model import Capabilities
 from dragoman.core.sampling import SamplingSpec
+from dragoman.core.snapshot import Snapshot
 
 
 class RowSpec(Struct, frozen=True, kw_only=True):
     """What a row needs. `prompt` has at least one id; `sampling` is resolved and its `seed` always set;
-    `logprobs` is the number of alternatives wanted, None for no logprobs; `stop_tokens` end the answer."""
+    `logprobs` is the number of alternatives wanted, None for no logprobs, `prompt_logprobs` the same for the tokens of
+    the prompt; `stop_tokens` end the answer; `mask` constrains it."""
 
     prompt: tuple[int, ...]
     sampling: SamplingSpec
     stop_tokens: frozenset[int] = frozenset()
     logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    mask: MaskProvider | None = None
 
 
 class RowStep(Struct, frozen=True):
@@ -56,13 +61,24 @@ class Engine(Protocol):
         """Engine and version."""
         ...
 
-    def open(self, row: int, spec: RowSpec) -> None:
-        """Begin a row with an empty cache."""
+    def open(self, row: int, spec: RowSpec, snapshot: Snapshot | None = None, cached: int = 0) -> None:
+        """Begin a row: with an empty cache, or with the first `cached` prompt tokens out of `snapshot` (at most its
+        length and at most the prompt without its last token; fewer than its length only if it is trimmable)."""
         ...
 
-    def prefill(self, row: int, count: int) -> None:
+    def prefill(self, row: int, count: int) -> Sequence[TokenLogprobs]:
         """Process the next `count` prompt tokens of the row. The last prompt token is never prefilled: the first
-        `step` feeds it."""
+        `step` feeds it. Gives, where `prompt_logprobs` asks for it, one entry for each processed token: that of the
+        prompt token that follows it; else nothing."""
+        ...
+
+    def snapshot(self, row: int) -> Snapshot | None:
+        """The row's state after all tokens it has been fed so far, shared without copying where that is possible; None
+        when this model's state cannot be kept. The row goes on undisturbed."""
+        ...
+
+    def row_bytes(self, length: int) -> int:
+        """Bytes the cache of one row of `length` tokens takes, at the cache type in use; 0 when not known."""
         ...
 
     def step(self, rows: Sequence[int]) -> list[RowStep]:
