@@ -28,6 +28,8 @@ class Choice(Struct, frozen=True, kw_only=True):
     usage: Usage
     tokens: tuple[int, ...] = ()
     logprobs: tuple[LogprobEntry, ...] = ()
+    prompt_head: LogprobEntry | None = None
+    prompt_logprobs: tuple[LogprobEntry, ...] = ()
     timings: Timings = Timings()
     slot: int = 0
     prompt_text: str = ""

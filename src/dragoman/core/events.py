@@ -1,7 +1,8 @@
 """Canonical events: what the output station says about an answer, in order. Every dialect is written from these.
 
-Order for one choice: Started, PromptProgress*, then parts (PartStart, PartDelta*, PartEnd, never interleaved), with
-Logprobs directly after the delta they belong to, then Finished; or Failed at any point, which ends the answer.
+Order for one choice: Started, PromptProgress*, PromptLogprobs*, then parts (PartStart, PartDelta*, PartEnd, never
+interleaved), with Logprobs directly after the delta they belong to, then Finished; or Failed at any point, which ends
+the answer.
 """
 
 from __future__ import annotations
@@ -77,6 +78,15 @@ class Logprobs(Struct, frozen=True):
     entries: tuple[LogprobEntry, ...]
 
 
+class PromptLogprobs(Struct, frozen=True):
+    """Log probabilities of the prompt, for scoring clients, before the first part. `head` is the first prompt token,
+    which nothing predicts, on the first of these events; `entries` are the tokens after it, in order."""
+
+    choice: int
+    entries: tuple[LogprobEntry, ...]
+    head: LogprobEntry | None = None
+
+
 class UsageUpdate(Struct, frozen=True):
     """Running counts, for dialects that report them while streaming."""
 
@@ -101,4 +111,15 @@ class Failed(Struct, frozen=True):
     error: DragomanError
 
 
-Event = Started | PromptProgress | PartStart | PartDelta | PartEnd | Logprobs | UsageUpdate | Finished | Failed
+Event = (
+    Started
+    | PromptProgress
+    | PromptLogprobs
+    | PartStart
+    | PartDelta
+    | PartEnd
+    | Logprobs
+    | UsageUpdate
+    | Finished
+    | Failed
+)

@@ -21,6 +21,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     sampling: frozenset[SamplingField]
     lanes: int = 1
     logprobs: int | None = None
+    prompt_logprobs: bool = False
     grammar: bool = False
     media: frozenset[str] = frozenset()
     embeddings: bool = False

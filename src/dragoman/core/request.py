@@ -69,7 +69,8 @@ class Request(Struct, frozen=True, kw_only=True):
     """One prompt and what is wanted of it.
 
     `max_tokens` None means the room left in the window. `logprobs` is the number of alternatives wanted beside the
-    chosen token, None for no logprobs at all. `n` answers come from one prompt, with seeds seed, seed+1, ….
+    chosen token, None for no logprobs at all; `prompt_logprobs` the same for the tokens of the prompt. `n` answers come
+    from one prompt, with seeds seed, seed+1, ….
     `unset` fields of `sampling` are filled by the service.
     """
 
@@ -81,6 +82,7 @@ class Request(Struct, frozen=True, kw_only=True):
     n: int = 1
     format: OutputFormat | None = None
     logprobs: int | None = None
+    prompt_logprobs: int | None = None
     progress: bool = False
     truncate: bool = False
     cache: CacheHints = CacheHints()

@@ -8,7 +8,17 @@ from msgspec import Struct, field
 
 from dragoman.core.answer import Answer, AnswerPart, Choice
 from dragoman.core.errors import EngineFailure
-from dragoman.core.events import Event, Failed, Finished, Logprobs, PartDelta, PartKind, PartStart, Started
+from dragoman.core.events import (
+    Event,
+    Failed,
+    Finished,
+    Logprobs,
+    PartDelta,
+    PartKind,
+    PartStart,
+    PromptLogprobs,
+    Started,
+)
 from dragoman.core.logprobs import LogprobEntry
 
 
@@ -24,6 +34,8 @@ class _OpenChoice(Struct):
     tokens: list[int] = field(default_factory=list[int])
     logprobs: list[LogprobEntry] = field(default_factory=list[LogprobEntry])
     prompt_text: str = ""
+    prompt_head: LogprobEntry | None = None
+    prompt_logprobs: list[LogprobEntry] = field(default_factory=list[LogprobEntry])
     finished: Finished | None = None
 
 
@@ -51,6 +63,9 @@ class Assembler:
                 choice.logprobs += event.entries
             case Finished():
                 choice.finished = event
+            case PromptLogprobs():
+                choice.prompt_head = choice.prompt_head or event.head
+                choice.prompt_logprobs += event.entries
             case Started():
                 choice.prompt_text = event.prompt_text
             case _:
@@ -83,4 +98,6 @@ def _close(index: int, choice: _OpenChoice) -> Choice:
         timings=finished.timings,
         slot=finished.slot,
         prompt_text=choice.prompt_text,
+        prompt_head=choice.prompt_head,
+        prompt_logprobs=tuple(choice.prompt_logprobs),
     )

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from dragoman.core.errors import DragomanError, EngineFailure
-from dragoman.core.events import Event, Failed, Finished, Logprobs, PromptProgress, Started
+from dragoman.core.events import Event, Failed, Finished, Logprobs, PromptLogprobs, PromptProgress, Started
 from dragoman.core.exchange import EngineFinish, EngineReport, Progress, TokenChunk
 from dragoman.core.finish import Finish, FinishReason
 from dragoman.core.ids import new_id
@@ -28,6 +28,7 @@ from dragoman.output.detokenise import Detokeniser
 from dragoman.output.families.table import family_named
 from dragoman.output.logprob_ledger import LogprobLedger
 from dragoman.output.part_log import PartLog
+from dragoman.output.prompt_logprobs import prompt_entries, unpredicted
 from dragoman.output.segments import Segment
 from dragoman.output.splitter import Splitter
 from dragoman.output.stops import StopMatcher
@@ -57,6 +58,7 @@ class ReplyPipeline:
         tools: tuple[Tool, ...] = (),
         parallel_tool_calls: bool = True,
         prefill: str = "",
+        first_token: int | None = None,
         clock: Callable[[], float] = time.perf_counter,
         new_call_id: Callable[[], str] = lambda: new_id("call_"),
     ) -> None:
@@ -64,6 +66,7 @@ class ReplyPipeline:
         self._choice = choice
         self._vocabulary = vocabulary
         self._prompt_tokens = prompt_tokens
+        self._first_token = first_token
         self._parallel = parallel_tool_calls
         self._clock = clock
         self._detokeniser = Detokeniser(vocabulary, _markers(format))
@@ -98,6 +101,8 @@ class ReplyPipeline:
             self._start(chunk)
         if chunk.progress is not None:
             self._progress(chunk.progress)
+        if chunk.prompt_logprobs:
+            self._prompt_logprobs(chunk.prompt_logprobs)
         if chunk.tokens:
             self._tokens(chunk)
         if self._over or chunk.finish is not None:
@@ -123,6 +128,11 @@ class ReplyPipeline:
         self._parts.events.append(
             PromptProgress(self._choice, progress.total, progress.cached, progress.processed, progress.ms)
         )
+
+    def _prompt_logprobs(self, tokens: Sequence[TokenLogprobs]) -> None:
+        first, self._first_token = self._first_token, None
+        head = None if first is None else unpredicted(self._vocabulary, first)
+        self._parts.events.append(PromptLogprobs(self._choice, prompt_entries(self._vocabulary, tokens), head))
 
     def _tokens(self, chunk: TokenChunk) -> None:
         if self._first_at is None:

@@ -85,4 +85,5 @@ def _pipeline(model: ServedModel, work: Prepared, choice: int) -> ReplyPipeline:
         tools=tools,
         parallel_tool_calls=not isinstance(chat, ChatInput) or chat.parallel_tool_calls,
         prefill=work.prompt.prefill,
+        first_token=work.prompt.ids[0],
     )

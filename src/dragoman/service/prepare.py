@@ -48,6 +48,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
             sampling=sampling,
             format=self.request.format,
             logprobs=self.request.logprobs,
+            prompt_logprobs=self.request.prompt_logprobs,
             progress=self.request.progress,
             cache=self.request.cache,
             stable_boundary=self.prompt.stable_boundary,
@@ -82,6 +83,12 @@ def check_capabilities(request: Request, able: Capabilities) -> None:
     if request.logprobs is not None and (able.logprobs is None or request.logprobs > able.logprobs):
         most = "none" if able.logprobs is None else f"at most {able.logprobs}"
         raise UnsupportedField(f"This engine reports {most} alternatives per token.", field="logprobs")
+    if request.prompt_logprobs is not None and not able.prompt_logprobs:
+        raise UnsupportedField(
+            "This engine does not report log probabilities of the prompt.",
+            field="echo",
+            remedy="Leave echo or logprobs out, or serve the model with --engine mlx.",
+        )
     if _forces_call(request) and not able.grammar:
         raise UnsupportedField(
             "This engine cannot enforce a tool call.", field="tool_choice", remedy="Use 'auto' or 'none'."

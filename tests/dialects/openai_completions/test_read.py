@@ -115,7 +115,6 @@ def test_bad_logprobs(body: dict[str, Any]) -> None:
         ({"suffix": "x"}, "suffix"),
         ({"best_of": 3}, "best_of"),
         ({"best_of": 1, "n": 2}, "best_of"),
-        ({"echo": True, "logprobs": 1}, "echo"),
     ],
 )
 def test_what_cannot_be_honoured(body: dict[str, Any], field: str) -> None:
@@ -152,16 +151,13 @@ def test_echo_of_token_ids_uses_the_text_of_the_prompt() -> None:
 
 @pytest.mark.parametrize("name", captures(PATH))
 def test_recorded_evaluations(name: str) -> None:
-    """Prompt log probabilities (echo with logprobs) are refused by name; everything else is read."""
+    """All are read; those that echo want log probabilities of the prompt, too."""
     wire = captures(PATH)[name]
-    if b'"echo": true' in wire.body:
-        with pytest.raises(UnsupportedField) as caught:
-            read_completion(wire)
-        assert caught.value.field == "echo"
-    else:
-        found = read_completion(wire)
-        assert len(found.requests) == 2
-        assert found.ignored == ()
+    found = read_completion(wire)
+    assert len(found.requests) in (1, 2)
+    assert found.ignored == ()
+    scoring = b'"echo": true' in wire.body
+    assert all((request.prompt_logprobs is not None) is scoring for request in found.requests)
 
 
 def test_recordings_hold_both_kinds() -> None:

@@ -12,11 +12,23 @@ from openai.types import Completion
 
 from dragoman.core.answer import Answer, AnswerPart, Choice
 from dragoman.core.errors import Overloaded
-from dragoman.core.events import Failed, Finished, Logprobs, PartDelta, PartEnd, PartStart, PromptProgress, Started
+from dragoman.core.events import (
+    Event,
+    Failed,
+    Finished,
+    Logprobs,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    PromptLogprobs,
+    PromptProgress,
+    Started,
+)
 from dragoman.core.finish import Finish, FinishReason
 from dragoman.core.usage import Usage
 from dragoman.dialects.openai_completions.logprobs import LogprobLog
 from dragoman.dialects.openai_completions.write import CompletionReply, CompletionWriter
+from dragoman.output.assemble import assemble
 from tests.dialects.answers import CONTEXT, Script, entry, scripts, written
 
 
@@ -164,6 +176,7 @@ def test_offsets_go_on_across_chunks() -> None:
     writer = CompletionWriter(CONTEXT, CompletionReply(logprobs=0, echo=("ab",)))
     events = [
         Started(0, 1),
+        PromptLogprobs(0, (entry(b"b"),), entry(b"a")),
         PartStart(0, 0, "text"),
         PartDelta(0, 0, "x", (1,)),
         Logprobs(0, (entry(b"x"),)),
@@ -173,6 +186,32 @@ def test_offsets_go_on_across_chunks() -> None:
     found = [json.loads(frame.data)["choices"][0] for event in events for frame in writer.frames(event)]
     assert [(one["text"], one["logprobs"] and one["logprobs"]["text_offset"]) for one in found] == [
         ("ab", None),
+        ("", [0, 1]),
         ("x", [2]),
         ("yz", [3]),
     ]
+
+
+def test_an_echoed_prompt_has_its_own_figures() -> None:
+    """As OpenAI wrote them: null for the first token, which nothing predicts."""
+    events: list[Event] = [
+        Started(0, 2, 0, "ab"),
+        PromptLogprobs(0, (entry(b"b", -0.5, (entry(b"c", -2.0),)),), entry(b"a")),
+        PartStart(0, 0, "text"),
+        PartDelta(0, 0, "x", (1,)),
+        Logprobs(0, (entry(b"x", -0.25),)),
+        PartEnd(0, 0),
+        Finished(0, Finish(FinishReason.LENGTH), Usage(2, 1)),
+    ]
+    reply = CompletionReply(logprobs=1, echo=(None,))
+    choice = json.loads(CompletionWriter(CONTEXT, reply).whole(assemble(events)))["choices"][0]
+    assert choice["text"] == "abx"
+    assert choice["logprobs"] == {
+        "tokens": ["a", "b", "x"],
+        "token_logprobs": [None, -0.5, -0.25],
+        "top_logprobs": [None, {"b": -0.5, "c": -2.0}, {"x": -0.25}],
+        "text_offset": [0, 1, 2],
+    }
+    writer = CompletionWriter(CONTEXT, reply)
+    found = folded([json.loads(frame.data) | {"usage": None} for event in events for frame in writer.frames(event)])
+    assert found["choices"][0]["logprobs"] == choice["logprobs"]

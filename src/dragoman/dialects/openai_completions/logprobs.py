@@ -14,8 +14,8 @@ class LegacyLogprobs(msgspec.Struct, frozen=True):
     """`choices[].logprobs`. `text_offset` counts characters; `top_logprobs` is null when no rivals were asked for."""
 
     tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]] | None
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None] | None
     text_offset: list[int]
 
 
@@ -28,14 +28,16 @@ class LogprobLog:
         self._offset = offset
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def block(self, entries: Iterable[LogprobEntry]) -> LegacyLogprobs:
-        """The block for the next tokens."""
+    def block(self, entries: Iterable[LogprobEntry], head: LogprobEntry | None = None) -> LegacyLogprobs:
+        """The block for the next tokens. `head` is a prompt's first token, for which there are no figures."""
         found = list(entries)
+        every = found if head is None else [head, *found]
+        blank: list[None] = [] if head is None else [None]
         return LegacyLogprobs(
-            [_label(entry) for entry in found],
-            [entry.logprob for entry in found],
-            [_rivals(entry) for entry in found] if self._rivals else None,
-            [self._place(entry) for entry in found],
+            [_label(entry) for entry in every],
+            [*blank, *(entry.logprob for entry in found)],
+            [*blank, *(_rivals(entry) for entry in found)] if self._rivals else None,
+            [self._place(entry) for entry in every],
         )
 
     def _place(self, entry: LogprobEntry) -> int:

@@ -50,6 +50,7 @@ def read_completion(wire: WireRequest) -> GenerateCall:
         n=n,
         format=read_format(body),
         logprobs=logprobs,
+        prompt_logprobs=logprobs if body.echo is True else None,
         progress=stream and body.return_progress is True,
         cache=read_cache(body, wire.headers),
     )
@@ -126,10 +127,8 @@ def _logprobs(body: CompletionRequest) -> int | None:
 
 
 def _echo(body: CompletionRequest, prompts: tuple[Piece, ...], logprobs: int | None) -> tuple[str | None, ...]:
-    """What to repeat before the answers: a text prompt as it was sent, None for the text of token ids; () for none."""
+    """What to repeat before the answers: a text prompt as it was sent, None for the text of token ids; () for none.
+    Beside log probabilities it is always the text of the tokens, so that their offsets fit."""
     if body.echo is not True:
         return ()
-    if logprobs is not None:
-        said = "Log probabilities of the prompt ('echo' with 'logprobs') are not supported."
-        raise UnsupportedField(said, field="echo", remedy="Leave one of the two out.")
-    return tuple(prompt if isinstance(prompt, str) else None for prompt in prompts)
+    return tuple(prompt if isinstance(prompt, str) and logprobs is None else None for prompt in prompts)

@@ -14,6 +14,7 @@ from dragoman.core.events import (
     PartDelta,
     PartKind,
     PartStart,
+    PromptLogprobs,
     PromptProgress,
     Started,
     UsageUpdate,
@@ -101,7 +102,7 @@ class CompletionWriter:
         opening: list[Frame] = []
         if state is None:
             echoed = self._reply.echoed(event.choice, event.prompt_text if isinstance(event, Started) else "")
-            state = self._states[event.choice] = _ChoiceState(self._log(echoed))
+            state = self._states[event.choice] = _ChoiceState(self._log())
             opening = [self._chunk(event.choice, echoed)] if echoed else []
         frames = self._delta(event, state) if isinstance(event, PartDelta) else self._other(event, state)
         return opening + frames if opening else frames
@@ -137,8 +138,9 @@ class CompletionWriter:
         }
         return _json(chunk)[:-1] + b',"choices":['
 
-    def _log(self, echoed: str) -> LogprobLog:
-        return LogprobLog(self._reply.logprobs or 0, len(echoed))
+    def _log(self) -> LogprobLog:
+        """An echoed prompt has entries of its own here, so offsets begin with it."""
+        return LogprobLog(self._reply.logprobs or 0)
 
     def _delta(self, event: PartDelta, state: _ChoiceState) -> list[Frame]:
         frames = self._release(event.choice, state) if state.held else []
@@ -160,6 +162,8 @@ class CompletionWriter:
             state.kind = event.kind
         elif isinstance(event, PromptProgress):
             frames.append(self._progress(event))
+        elif isinstance(event, PromptLogprobs):
+            frames.append(self._chunk(event.choice, "", _json(state.log.block(event.entries, event.head))))
         elif isinstance(event, Finished):
             self._usage.reported(event)
             frames.append(self._chunk(event.choice, "", finish=_finish(event.finish.reason)))
@@ -200,9 +204,14 @@ class CompletionWriter:
         return WholeChoice(
             index=choice.index,
             text=echoed + written,
-            logprobs=self._log(echoed).block(choice.logprobs) if self._reply.logprobs is not None else None,
+            logprobs=self._whole_block(choice),
             finish_reason=_finish(choice.finish.reason),
         )
+
+    def _whole_block(self, choice: Choice) -> LegacyLogprobs | None:
+        if self._reply.logprobs is None:
+            return None
+        return self._log().block((*choice.prompt_logprobs, *choice.logprobs), choice.prompt_head)
 
 
 def _finish(reason: FinishReason) -> str:
