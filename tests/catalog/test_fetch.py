@@ -130,7 +130,9 @@ def test_find_by_every_name(tmp_path: Path, store: Store, monkeypatch: pytest.Mo
     assert find_model(str(tmp_path / "source.gguf"), store) is not None
     with pytest.raises(EngineFailure, match="no file or folder"):
         find_model("./missing.gguf", store)
-    with pytest.raises(EngineFailure, match="dragoman pull other"):
+    with pytest.raises(EngineFailure, match="dragoman pull owner/other"):
+        require_model("owner/other", store)
+    with pytest.raises(EngineFailure, match="dragoman ls"):
         require_model("other", store)
 
 

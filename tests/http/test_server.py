@@ -540,3 +540,9 @@ def test_unix_socket_on_uvloop(tmp_path: Path) -> None:
             return status
 
     assert run(main()) == 200
+
+
+@pytest.mark.parametrize("port", [-1, 65536, 99999])
+def test_a_port_that_is_none_is_explained(port: int) -> None:
+    with pytest.raises(Unavailable, match="no TCP port"):
+        listen("127.0.0.1", port)

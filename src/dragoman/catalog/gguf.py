@@ -118,12 +118,16 @@ def read_gguf(path: Path) -> GgufHeader:
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _Reader(data).header()
-    except (struct.error, IndexError, UnicodeDecodeError, ValueError) as error:
-        raise EngineFailure(
-            f"'{path.name}' is not a readable GGUF file ({error}).", remedy="Fetch it again."
-        ) from error
+    except (struct.error, IndexError) as error:
+        raise _unreadable(path, "it is cut short") from error
+    except ValueError as error:
+        raise _unreadable(path, str(error)) from error
     except OSError as error:
         raise EngineFailure(f"'{path}' cannot be read: {error.strerror}.") from error
+
+
+def _unreadable(path: Path, why: str) -> EngineFailure:
+    return EngineFailure(f"'{path.name}' is not a readable GGUF file: {why}.", remedy="Fetch it again.")
 
 
 class _Reader:

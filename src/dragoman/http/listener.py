@@ -13,6 +13,7 @@ from msgspec import Struct
 from dragoman.core.errors import Unavailable
 
 BACKLOG = 512
+MAX_PORT = 65535
 
 
 class Listener(Struct, frozen=True):
@@ -47,6 +48,8 @@ def listen(host: str, port: int) -> Listener:
 
 
 def _listen_tcp(host: str, port: int) -> Listener:
+    if not 0 <= port <= MAX_PORT:
+        raise Unavailable(f"{port} is no TCP port.", remedy=f"Choose a --port from 0 to {MAX_PORT}.")
     sockets: list[socket.socket] = []
     problem: OSError | None = None
     for family, address in _resolve(host, port):

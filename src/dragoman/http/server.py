@@ -88,9 +88,15 @@ class HttpServer:
             self._app.drain.begin()
             self._drainer = asyncio.get_running_loop().create_task(self._drain(self._uvicorn))
         else:
-            _log.warning("stopping at once")
             self._app.drain.cancel()
             self._uvicorn.leave_at_once()
+
+    def _on_signal(self) -> None:
+        if self._drainer is not None:
+            _log.warning("stopping at once")
+        elif self._app.drain.running:
+            _log.warning("finishing %d requests; interrupt again to stop at once", self._app.drain.running)
+        self.stop()
 
     async def _drain(self, server: _Uvicorn) -> None:
         drain, seconds = self._app.drain, self._app.options.drain
@@ -132,7 +138,7 @@ class HttpServer:
         loop = asyncio.get_running_loop()
 
         def on_signal(number: int, frame: FrameType | None) -> None:
-            loop.call_soon_threadsafe(self.stop)
+            loop.call_soon_threadsafe(self._on_signal)
 
         before = {number: signal.getsignal(number) for number in SIGNALS}
         for number in SIGNALS:
