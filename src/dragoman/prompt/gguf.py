@@ -21,6 +21,7 @@ from dragoman.prompt.fragments import (
 from dragoman.prompt.gguf_types import TokenKind, TokenKinds
 from dragoman.prompt.pretokenizers import PreTokenizer, known_pre_tokenizers, pre_tokenizer
 from dragoman.prompt.special_tokens import Piece, SpecialToken, SpecialTokens
+from dragoman.prompt.token_table import TokenTable
 from dragoman.prompt.well_formed import well_formed
 from dragoman.prompt.wordpiece import WordPieceEncoder
 
@@ -43,51 +44,27 @@ class Scheme(Struct, frozen=True, kw_only=True):
     after: tuple[int, ...] = ()
 
 
-class GgufTokenizer:
-    """A `core.vocabulary.Tokenizer`. Immutable after construction, safe from any thread."""
+class GgufTokenizer(TokenTable):
+    """A `core.vocabulary.Tokenizer`. Immutable after construction, safe from any thread; stops where llama.cpp does."""
 
     def __init__(self, vocabulary: GgufVocabulary) -> None:
-        self._pieces = tuple(_spelling(token, text) for token, text in enumerate(vocabulary.tokens))
-        kinds = TokenKinds(vocabulary, self._pieces)
+        pieces = tuple(_spelling(token, text) for token, text in enumerate(vocabulary.tokens))
+        kinds = TokenKinds(vocabulary, pieces)
+        scheme = _scheme(vocabulary, pieces)
+        super().__init__(
+            pieces,
+            [_spell(piece, kind, scheme) for piece, kind in zip(pieces, kinds.kinds, strict=True)],
+            stop_tokens=kinds.ends,
+            bos=_text_of(pieces, _bos_id(vocabulary)),
+            eos=_text_of(pieces, _eos_id(vocabulary)),
+        )
         self._kinds = kinds.kinds
-        self._stop_tokens = kinds.ends
-        self._scheme = _scheme(vocabulary, self._pieces)
-        self._special = SpecialTokens(_special_tokens(self._pieces, self._kinds))
-        self._bytes = tuple(self._spell(token) for token in range(len(self._pieces)))
-        self._bos = self._text_of(_bos_id(vocabulary))
-        self._eos = self._text_of(_eos_id(vocabulary))
-
-    @property
-    def size(self) -> int:
-        """Number of ids."""
-        return len(self._pieces)
-
-    @property
-    def stop_tokens(self) -> frozenset[int]:
-        """The tokens llama.cpp ends a generation at."""
-        return self._stop_tokens
-
-    @property
-    def bos_token(self) -> str:
-        """Text of BOS, '' when there is none."""
-        return self._bos
-
-    @property
-    def eos_token(self) -> str:
-        """Text of EOS, '' when there is none."""
-        return self._eos
-
-    def token_bytes(self, token: int) -> bytes:
-        """The bytes of a token; b'' for unused ids and ids outside the vocabulary."""
-        return self._bytes[token] if 0 <= token < len(self._bytes) else b""
+        self._scheme = scheme
+        self._special = SpecialTokens(_special_tokens(pieces, kinds.kinds))
 
     def is_special(self, token: int) -> bool:
         """Whether the token is a control token or the unknown token."""
         return 0 <= token < len(self._kinds) and self._kinds[token] in (TokenKind.CONTROL, TokenKind.UNKNOWN)
-
-    def piece(self, token: int) -> str:
-        """The token's spelling in the vocabulary, '' for ids outside it."""
-        return self._pieces[token] if 0 <= token < len(self._pieces) else ""
 
     def encode(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
         """Ids of `text`; lone surrogates count as U+FFFD."""
@@ -112,20 +89,21 @@ class GgufTokenizer:
             after_special = isinstance(piece, int)
         return texts
 
-    def _spell(self, token: int) -> bytes:
-        piece, kind = self._pieces[token], self._kinds[token]
-        if kind in _SPELLED_OUT:
-            return piece.encode("utf-8", "replace")
-        if kind is TokenKind.BYTE and is_byte_token(piece):
-            return byte_of_token(piece)
-        if kind is not TokenKind.NORMAL:
-            return b""
-        if self._scheme.byte_level:
-            return bytes_of_piece(piece)
-        return piece.replace(_SPACE, " ").encode("utf-8", "replace")
 
-    def _text_of(self, token: int | None) -> str:
-        return self.piece(token) if token is not None else ""
+def _spell(piece: str, kind: TokenKind, scheme: Scheme) -> bytes:
+    if kind in _SPELLED_OUT:
+        return piece.encode("utf-8", "replace")
+    if kind is TokenKind.BYTE and is_byte_token(piece):
+        return byte_of_token(piece)
+    if kind is not TokenKind.NORMAL:
+        return b""
+    if scheme.byte_level:
+        return bytes_of_piece(piece)
+    return piece.replace(_SPACE, " ").encode("utf-8", "replace")
+
+
+def _text_of(pieces: tuple[str, ...], token: int | None) -> str:
+    return pieces[token] if token is not None and 0 <= token < len(pieces) else ""
 
 
 def gguf_tokenizer(vocabulary: GgufVocabulary) -> GgufTokenizer:

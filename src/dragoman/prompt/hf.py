@@ -14,6 +14,7 @@ from dragoman.prompt.end_of_generation import END_OF_GENERATION, message_ends
 from dragoman.prompt.hf_pieces import Layout, PieceSpeller
 from dragoman.prompt.parse_modes import ParseModes
 from dragoman.prompt.raw_tokenizer import RawTokenizer
+from dragoman.prompt.token_table import TokenTable
 from dragoman.prompt.well_formed import well_formed
 
 _REMEDY = "Download the model again, or convert its tokenizer to tokenizer.json."
@@ -28,8 +29,9 @@ class HfConfig(Struct, kw_only=True):
     added: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
 
 
-class HfTokenizer:
-    """A `core.vocabulary.Tokenizer` over the `tokenizers` library. Safe from any thread."""
+class HfTokenizer(TokenTable):
+    """A `core.vocabulary.Tokenizer` over the `tokenizers` library. Safe from any thread. Stops at all EOS ids the files
+    name and at well-known end-of-turn tokens among the added tokens."""
 
     def __init__(self, raw: Tokenizer, layout: Layout, config: HfConfig) -> None:
         raw.no_truncation()
@@ -38,64 +40,41 @@ class HfTokenizer:
         self._modes = ParseModes(raw)
         vocabulary = raw.get_vocab(with_added_tokens=True)
         added = raw.get_added_tokens_decoder()
-        self._pieces = _pieces(vocabulary)
-        self._added = {token: entry.content for token, entry in added.items()}
-        self._special = frozenset(token for token, entry in added.items() if entry.special) | frozenset(
-            token for token, entry in config.added.items() if entry.get("special") and token < len(self._pieces)
-        )
+        pieces = _pieces(vocabulary)
+        literals = {token: entry.content for token, entry in added.items()}
         speller = PieceSpeller(layout)
-        self._bytes = tuple(self._spell(speller, token) for token in range(len(self._pieces)))
-        self._bos = config.bos if config.bos in vocabulary else ""
-        self._eos = config.eos if config.eos in vocabulary else ""
-        self._stop_tokens = self._ends(vocabulary, config)
-
-    @property
-    def size(self) -> int:
-        """Number of ids: the highest one plus one."""
-        return len(self._pieces)
-
-    @property
-    def stop_tokens(self) -> frozenset[int]:
-        """All EOS ids the files name, and well-known end-of-turn tokens among the added tokens."""
-        return self._stop_tokens
-
-    @property
-    def bos_token(self) -> str:
-        """Text of BOS, '' when the files name none."""
-        return self._bos
-
-    @property
-    def eos_token(self) -> str:
-        """Text of EOS, '' when the files name none."""
-        return self._eos
-
-    def token_bytes(self, token: int) -> bytes:
-        """The bytes of a token; b'' for ids outside the vocabulary and gaps in it."""
-        return self._bytes[token] if 0 <= token < len(self._bytes) else b""
+        eos = config.eos if config.eos in vocabulary else ""
+        super().__init__(
+            pieces,
+            [_spell(speller, piece, literals.get(token)) for token, piece in enumerate(pieces)],
+            stop_tokens=_ends(vocabulary, literals, config, eos),
+            bos=config.bos if config.bos in vocabulary else "",
+            eos=eos,
+        )
+        self._special = frozenset(token for token, entry in added.items() if entry.special) | frozenset(
+            token for token, entry in config.added.items() if entry.get("special") and token < len(pieces)
+        )
 
     def is_special(self, token: int) -> bool:
         """Whether the files mark the token as special, or it ends answers."""
         return token in self._special or token in self._stop_tokens
 
-    def piece(self, token: int) -> str:
-        """The token's spelling in the vocabulary, '' for ids outside it."""
-        return self._pieces[token] if 0 <= token < len(self._pieces) else ""
-
     def encode(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
         """Ids of `text`. `add_special` runs the post-processor; lone surrogates count as U+FFFD."""
         return self._modes.encode(well_formed(text), add_special=add_special, parse_special=parse_special)
 
-    def _spell(self, speller: PieceSpeller, token: int) -> bytes:
-        literal = self._added.get(token)
-        return speller.bytes_of(self._pieces[token]) if literal is None else literal.encode("utf-8", "replace")
 
-    def _ends(self, vocabulary: dict[str, int], config: HfConfig) -> frozenset[int]:
-        known = END_OF_GENERATION.intersection(self._added.values())
-        ends = {vocabulary[text] for text in known - message_ends(known)}
-        ends |= {token for token in config.eos_ids if 0 <= token < len(self._pieces)}
-        if self._eos:
-            ends.add(vocabulary[self._eos])
-        return frozenset(ends)
+def _spell(speller: PieceSpeller, piece: str, literal: str | None) -> bytes:
+    return speller.bytes_of(piece) if literal is None else literal.encode("utf-8", "replace")
+
+
+def _ends(vocabulary: dict[str, int], literals: dict[int, str], config: HfConfig, eos: str) -> frozenset[int]:
+    known = END_OF_GENERATION.intersection(literals.values())
+    ends = {vocabulary[text] for text in known - message_ends(known)}
+    ends |= {token for token in config.eos_ids if 0 <= token <= max(vocabulary.values(), default=-1)}
+    if eos:
+        ends.add(vocabulary[eos])
+    return frozenset(ends)
 
 
 def load_hf_tokenizer(folder: Path) -> HfTokenizer:
