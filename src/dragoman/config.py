@@ -54,6 +54,12 @@ class EngineSettings:
     """Requests decoded together."""
     max_waiting: int = 64
     """Requests that may wait; more are refused with 429."""
+    prompt_cache_bytes: int = -1
+    """Memory for cached prompt prefixes on MLX; 0: none, -1: a tenth of this machine's memory."""
+    kv_budget_bytes: int = 0
+    """Memory for the key/value caches of running requests on MLX; more requests wait; 0: no limit."""
+    kv_bits: Literal[0, 4, 8] = 0
+    """Bits of the key/value cache on MLX; 0: as the model computes."""
     threads: int = 0
     """Engine threads; 0: the cores this process may really use."""
     dtype: Literal["auto", "float32", "bfloat16", "float16", "quantized"] = "auto"
