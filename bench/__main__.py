@@ -1,80 +1,66 @@
-"""`make bench`: what the serving layer costs, as ratios from one run."""
+"""`make bench`: tables of ratios from one run, JSON and a plot beside them, and the speeds to reach."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import statistics
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from bench.client import stream_many
-from bench.servers import bare_llamacpp, dragoman, scripted
-from dragoman.backend.llamacpp.threads import usable_cores
-from dragoman.catalog.fetch import fetch_starter
+from bench.against_llamacpp import against_llamacpp
+from bench.against_mlx import against_mlx_small, against_mlx_smollm2
+from bench.blas import find_blas
+from bench.part import Options, Outcome
+from bench.profile import cpu_profile
+from bench.report import machine, save, speeds_to_reach, tables
+from bench.serving import serving_layer
 
-CHAT, NATIVE = "/v1/chat/completions", "/completion"
-PIECES = 2000
-TOKENS = 96
-CONTEXT = 2048
-
-
-def main() -> None:
-    """Run the parts asked for and print their tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="which parts to run; none: all")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of each measurement")
-    options = parser.parse_args()
-    for name in options.parts or PARTS:
-        PARTS[name](options.rounds)
+PARTS: Mapping[str, Callable[[Options], Outcome]] = {
+    "serving": serving_layer,
+    "profile": cpu_profile,
+    "llamacpp": against_llamacpp,
+    "mlx-small": against_mlx_small,
+    "mlx-smollm2": against_mlx_smollm2,
+}
 
 
-def serving_layer(rounds: int) -> None:
-    """Streamed chat chunks a second with the scripted engine at zero delay."""
-    print("\nServing layer: streamed chat chunks/s, scripted engine, no delay")
-    print(f"{'streams':>8} {'min':>8} {'median':>8} {'max':>8}")
-    body = {"messages": [{"role": "user", "content": "GO"}], "stream": True, "max_tokens": PIECES}
-    with scripted(PIECES) as url:
-        for streams in (1, 16):
-            rates = [_rate(url, CHAT, [body] * streams) for _ in range(rounds)]
-            print(f"{streams:>8} {min(rates):>8.0f} {statistics.median(rates):>8.0f} {max(rates):>8.0f}")
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the parts asked for, print and keep what they measured."""
+    parts, options = read(arguments)
+    whole, before = Outcome(), machine()
+    for name in parts:
+        print(f"\n== {name}", flush=True)
+        outcome = PARTS[name](options)
+        print(tables(outcome), flush=True)
+        whole.add(outcome)
+    print("\nSpeeds to reach (median of the ratios to mlx_lm.server, or of our own figure)")
+    print(speeds_to_reach(whole, full=set(parts) == set(PARTS)) or "none of them belongs to these parts")
+    print("\nWritten:", ", ".join(os.path.relpath(path) for path in save(whole, options, before)))
 
 
-def against_llamacpp(rounds: int) -> None:
-    """Tokens a second through Dragoman and through llama.cpp's own server: same wheel, model, slots and threads."""
-    model, threads = fetch_starter(), usable_cores()
-    print(f"\nSmolLM2-135M, {threads} threads: Dragoman's tokens/s divided by the bare llama.cpp server's, alternating")
-    print(f"{'streams':>8} {'ours':>8} {'bare':>8} {'ratio: min':>11} {'median':>8} {'max':>8}")
-    flags = ("--max-lanes", "4", "--ctx", str(CONTEXT), "--threads", str(threads), "--log-level", "error")
-    with dragoman(str(model), *flags) as ours, bare_llamacpp(model, 4, CONTEXT, threads) as bare:
-        for streams in (1, 4):
-            pairs = [(_decode(ours, streams, turn), _decode(bare, streams, turn)) for turn in range(rounds)]
-            ratios = [one / other for one, other in pairs]
-            one, other = (statistics.median(column) for column in zip(*pairs, strict=True))
-            spread = f"{min(ratios):>11.3f} {statistics.median(ratios):>8.3f} {max(ratios):>8.3f}"
-            print(f"{streams:>8} {one:>8.1f} {other:>8.1f} {spread}")
+def read(arguments: Sequence[str] | None) -> tuple[list[str], Options]:
+    """Parts and options from the command line. Exits with usage for what is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"which parts to run ({', '.join(PARTS)}); none: all")
+    parser.add_argument("--rounds", type=_positive, help="rounds of each measurement; 3, or 2 when quick")
+    parser.add_argument("--quick", action="store_true", help="small sizes: all parts within three minutes")
+    parser.add_argument("--blas", default="auto", help="a BLAS for MLX on a Linux CPU: path, auto or off")
+    parser.add_argument("--model", type=Path, help="the starter model's GGUF file; none: the one in the store")
+    given = parser.parse_args(arguments)
+    unknown = [name for name in given.parts if name not in PARTS]
+    if unknown:
+        parser.error(f"no part is named {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    blas = find_blas() if given.blas == "auto" else None if given.blas == "off" else given.blas
+    rounds = given.rounds or (2 if given.quick else 3)
+    return given.parts or list(PARTS), Options(rounds, given.quick, blas, given.model)
 
 
-def _decode(url: str, streams: int, turn: int) -> float:
-    bodies = [
-        {
-            "prompt": f"Story {turn}, number {stream}: once upon a time",
-            "n_predict": TOKENS,
-            "temperature": 0,
-            "ignore_eos": True,
-            "stream": True,
-            "cache_prompt": False,
-        }
-        for stream in range(streams)
-    ]
-    return _rate(url, NATIVE, bodies)
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
 
-
-def _rate(url: str, path: str, bodies: list[dict]) -> float:
-    runs, seconds = asyncio.run(stream_many(url, path, bodies))
-    return sum(run.frames for run in runs) / seconds
-
-
-PARTS: dict[str, Callable[[int], None]] = {"serving": serving_layer, "llamacpp": against_llamacpp}
 
 if __name__ == "__main__":
     main()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from dragoman.core.sampling import SamplingSpec
@@ -12,6 +14,7 @@ NEUTRAL = SamplingSpec(
     penalty_window=64, dry_multiplier=0.0, dry_base=1.75, dry_allowed_length=2, dry_penalty_window=64,
     dry_sequence_breakers=("\n",), mirostat=0, mirostat_tau=5.0, mirostat_eta=0.1, adaptive_target=-1.0,
     adaptive_decay=0.9, min_keep=0, min_tokens=0, logit_bias={}, ignore_eos=False,
+    hlg_width=math.inf, hlg_shoulder=4.0, hlg_toe=6.0, hlg_offset=6.0,
 )  # fmt: skip
 
 
@@ -31,6 +34,9 @@ def test_neutral_values_change_nothing() -> None:
         (SamplingSpec(presence_penalty=0.1, penalty_window=5), {"presence_penalty", "penalty_window"}),
         (SamplingSpec(logit_bias={1: 0.0}), {"logit_bias"}),
         (SamplingSpec(samplers=()), {"samplers"}),
+        (SamplingSpec(hlg_width=4.0, hlg_toe=6.0), {"hlg_width", "hlg_toe"}),
+        (SamplingSpec(hlg_width=0.0), {"hlg_width"}),
+        (SamplingSpec(hlg_toe=6.0), set()),
         (SamplingSpec(ignore_eos=True, min_tokens=1), {"ignore_eos", "min_tokens"}),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.sampling.noise import gumbel, step_keys, threefry, uniforms
+from dragoman.sampling.noise import BLOCK, SPAN, chances, gumbel, step_keys, threefry, uniforms
 
 
 def _words(*values: int) -> list[np.ndarray]:
@@ -46,13 +46,43 @@ def test_a_block_of_keys_is_the_keys_one_by_one() -> None:
 
 
 def test_noise_is_standard_gumbel() -> None:
-    noise = np.concatenate([gumbel(key, 1001) for key in step_keys(5, 0, 200)])
+    noise = np.concatenate([gumbel(key, np.arange(1001)) for key in step_keys(5, 0, 200)])
 
     assert len(noise) == 200_200
+    assert len(np.unique(noise)) > 199_000
     assert abs(noise.mean() - 0.57722) < 0.01
     assert abs(noise.std() - 1.28255) < 0.01
     assert np.isfinite(noise).all()
     assert noise.max() < 23
+    assert noise.max() - noise.min() < SPAN
+
+
+@given(st.lists(st.integers(0, 300_000), min_size=1, max_size=9))
+def test_the_noise_of_a_token_does_not_depend_on_the_others(ids: list[int]) -> None:
+    key = step_keys(3, 4, 1)[0]
+
+    together = gumbel(key, np.array(ids))
+
+    assert together.tolist() == [float(gumbel(key, np.array([token]))[0]) for token in ids]
+
+
+def test_a_block_of_noise_is_made_of_the_uniforms_of_its_key() -> None:
+    key = step_keys(9, 2, 1)[0]
+    block = np.array([key[0], key[1] ^ np.uint32(7)])
+
+    noise = gumbel(key, np.arange(7 * BLOCK, 8 * BLOCK))
+
+    assert np.array_equal(noise, -np.log(-np.log1p(-uniforms(block, BLOCK))))
+
+
+def test_chances_are_uniform_and_not_those_of_the_noise() -> None:
+    drawn = chances(5, 0, 4000)
+
+    assert abs(drawn.mean() - 0.5) < 0.02
+    assert abs(np.mean(drawn < 0.1) - 0.1) < 0.02
+    assert drawn[:50].tolist() == [float(chances(5, step, 1)[0]) for step in range(50)]
+    noise = [gumbel(key, np.arange(1))[0] for key in step_keys(5, 0, 1000)]
+    assert abs(np.corrcoef(drawn[:1000], noise)[0, 1]) < 0.1
 
 
 def test_an_odd_number_of_uniforms_is_refused() -> None:

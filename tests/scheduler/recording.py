@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dragoman.core.logprobs import TokenLogprobs
+from dragoman.core.snapshot import Snapshot
 from dragoman.engines.base import RowSpec, RowStep
 from dragoman.engines.fake import FakeEngine, FakeScript
 
@@ -19,7 +21,8 @@ class Clock:
 
 
 class RecordingEngine(FakeEngine):
-    """`calls` are (name, row or rows, count). With a clock, an open takes 1, a prefilled token 2, a step 16 seconds."""
+    """`calls` are (name, row or rows, count); `misused` what open() had to complain of, which a scheduler may survive.
+    With a clock, an open takes 1, a prefilled token 2, a step 16 seconds."""
 
     def __init__(
         self,
@@ -32,17 +35,23 @@ class RecordingEngine(FakeEngine):
         super().__init__(script, lanes=lanes, context_length=context_length)
         self.clock = clock or Clock()
         self.calls: list[tuple[str, object, int]] = []
+        self.misused: list[str] = []
         self.load()
 
-    def open(self, row: int, spec: RowSpec) -> None:
+    def open(self, row: int, spec: RowSpec, snapshot: Snapshot | None = None, cached: int = 0) -> None:
         self.calls.append(("open", row, len(spec.prompt)))
         self.clock.now += 1
-        super().open(row, spec)
+        try:
+            super().open(row, spec, snapshot, cached)
+        except RuntimeError as error:
+            if "against its contract" in str(error):
+                self.misused.append(str(error))
+            raise
 
-    def prefill(self, row: int, count: int) -> None:
+    def prefill(self, row: int, count: int) -> Sequence[TokenLogprobs]:
         self.calls.append(("prefill", row, count))
         self.clock.now += 2 * count
-        super().prefill(row, count)
+        return super().prefill(row, count)
 
     def step(self, rows: Sequence[int]) -> list[RowStep]:
         self.calls.append(("step", tuple(rows), 0))

@@ -9,41 +9,12 @@ import pytest
 from dragoman.core.errors import ContextLengthExceeded, DragomanError, EngineFailure, InvalidRequest, Unavailable
 from dragoman.core.exchange import EngineFinish, EngineReport, EngineRequest, Progress, TokenChunk
 from dragoman.core.sampling import SamplingSpec
+from dragoman.core.snapshot import Snapshot
 from dragoman.engines.base import RowSpec, RowStep
 from dragoman.engines.fake import FakeRule, FakeScript
 from dragoman.scheduler.limits import SchedulerLimits
-from dragoman.scheduler.scheduler import Delivery, Scheduler
+from tests.scheduler.driving import FOREVER, chunks_of, drained, last_of, request, scheduler_of, text_of
 from tests.scheduler.recording import Clock, RecordingEngine
-
-FOREVER = FakeScript(rules=(FakeRule(pieces=("la", "li"), repeat=True),))
-
-
-def request(id: str, prompt: str = "x", max_tokens: int = 4, **more: object) -> EngineRequest:
-    return EngineRequest(id=id, prompt=tuple(prompt.encode()), max_tokens=max_tokens, **more)  # type: ignore[arg-type]
-
-
-def scheduler_of(engine: RecordingEngine, **limits: int) -> Scheduler:
-    return Scheduler(engine, SchedulerLimits(**limits), clock=engine.clock)
-
-
-def drained(scheduler: Scheduler) -> list[Delivery]:
-    deliveries: list[Delivery] = []
-    while scheduler.has_work:
-        deliveries += scheduler.step()
-    return deliveries
-
-
-def chunks_of(deliveries: Sequence[Delivery], id: str = "a") -> list[TokenChunk]:
-    return [delivery.chunk for delivery in deliveries if delivery.id == id]
-
-
-def text_of(engine: RecordingEngine, deliveries: Sequence[Delivery], id: str = "a") -> str:
-    return engine.tokenizer.decode([token for chunk in chunks_of(deliveries, id) for token in chunk.tokens])
-
-
-def last_of(deliveries: Sequence[Delivery], id: str = "a") -> Delivery:
-    (last,) = [delivery for delivery in deliveries if delivery.id == id and delivery.is_last]
-    return last
 
 
 def test_an_answer_from_start_to_end() -> None:
@@ -88,6 +59,7 @@ def test_times_are_those_of_the_engine() -> None:
         prompt_ms=(1 + 2 * 8 + 16) * 1000.0,
         predicted_ms=2 * 16 * 1000.0,
         slot=0,
+        lane="batched",
     )
 
 
@@ -154,9 +126,9 @@ def test_a_missing_seed_is_random_and_ones_own() -> None:
     seeds: list[int | None] = []
 
     class Seeds(RecordingEngine):
-        def open(self, row: int, spec: RowSpec) -> None:
+        def open(self, row: int, spec: RowSpec, snapshot: Snapshot | None = None, cached: int = 0) -> None:
             seeds.append(spec.sampling.seed)
-            super().open(row, spec)
+            super().open(row, spec, snapshot, cached)
 
     scheduler = scheduler_of(Seeds(FOREVER))
     for id in "abc":
@@ -170,8 +142,8 @@ def test_a_missing_seed_is_random_and_ones_own() -> None:
 
 def test_log_probabilities_come_with_their_tokens_only_when_asked_for() -> None:
     class Chatty(RecordingEngine):
-        def open(self, row: int, spec: RowSpec) -> None:
-            super().open(row, RowSpec(prompt=spec.prompt, sampling=spec.sampling, logprobs=1))
+        def open(self, row: int, spec: RowSpec, snapshot: Snapshot | None = None, cached: int = 0) -> None:
+            super().open(row, RowSpec(prompt=spec.prompt, sampling=spec.sampling, logprobs=1), snapshot, cached)
 
     scheduler = scheduler_of(Chatty(FOREVER))
     scheduler.add(request("a", logprobs=1), 100.0)
@@ -380,7 +352,17 @@ def test_the_tally_counts_what_was_processed() -> None:
     assert (tally.prompt_tokens, tally.completion_tokens) == (20, 4)
 
 
-@pytest.mark.parametrize("limits", [{"max_lanes": 0}, {"prefill_chunk": 0}, {"max_waiting": -1}])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_lanes": 0},
+        {"prefill_chunk": 0},
+        {"prefill_chunk_idle": 0},
+        {"max_waiting": -1},
+        {"kv_budget": 0},
+        {"total_budget": 0},
+    ],
+)
 def test_impossible_limits_are_refused(limits: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=next(iter(limits))):
         SchedulerLimits(**limits)

@@ -47,7 +47,8 @@ def test_case_36_usage_at_the_start(client: anthropic.Anthropic) -> None:
     with client.messages.create(**ask("WORDS", tools=[LOOK]), stream=True) as stream:
         events = list(stream)
     assert events[0].type == "message_start"
-    assert events[0].message.usage.input_tokens == counted.input_tokens > 0
+    usage = events[0].message.usage
+    assert usage.input_tokens + usage.cache_read_input_tokens == counted.input_tokens > 0
     assert next(event for event in events if event.type == "message_delta").usage.output_tokens == 6
 
 

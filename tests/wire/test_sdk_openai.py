@@ -185,3 +185,32 @@ def test_case_34_engine_failure(client: openai.OpenAI, word: str) -> None:
 def test_ignored_fields_are_listed(client: openai.OpenAI) -> None:
     raw = client.chat.completions.with_raw_response.create(**ask("WORDS"), extra_body={"sparkle": 1})
     assert raw.headers["x-dragoman-ignored"] == "sparkle"
+
+
+def test_a_second_turn_reuses_the_first(client: openai.OpenAI) -> None:
+    history = [{"role": "user", "content": "WORDS please. " + "The same long beginning. " * 20}]
+    first = client.chat.completions.create(model="x", messages=history)
+    history += [{"role": "assistant", "content": first.choices[0].message.content}, {"role": "user", "content": "More."}]
+    second = client.chat.completions.create(model="x", messages=history)
+    cached = second.usage.prompt_tokens_details.cached_tokens
+    assert cached >= 0.9 * first.usage.prompt_tokens
+    assert second.choices[0].message.content == "one two three four five"
+
+
+def test_several_answers_cost_one_prompt(fake: RunningServer, client: openai.OpenAI) -> None:
+    before = fake.stats()
+    asked = ask("WORDS for several answers. " + "Another long beginning. " * 20)
+    answer = client.chat.completions.create(**asked, n=4)
+    assert {choice.message.content for choice in answer.choices} == {"one two three four five"}
+    assert fake.stats().prompt_tokens - before.prompt_tokens < answer.usage.prompt_tokens + 40
+
+
+def test_scoring_a_prompt(client: openai.OpenAI) -> None:
+    answer = client.completions.create(model="x", prompt="WORDS and more", echo=True, logprobs=1, max_tokens=1)
+    choice = answer.choices[0]
+    figures = choice.logprobs
+    assert figures.tokens == ["<|bos|>", *"WORDS and more", "one"]
+    assert choice.text == "".join(figures.tokens)
+    assert figures.token_logprobs[0] is None
+    assert all(value <= 0 for value in figures.token_logprobs[1:])
+    assert figures.text_offset == [0, *range(7, 7 + 15)]

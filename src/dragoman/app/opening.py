@@ -26,6 +26,7 @@ from dragoman.prompt.builder import PromptBuilder
 from dragoman.prompt.gguf import gguf_tokenizer
 from dragoman.prompt.hf import load_hf_tokenizer
 from dragoman.prompt.template_files import read_template
+from dragoman.sampling.breakers import BreakerTable
 from dragoman.scheduler.limits import SchedulerLimits
 from dragoman.service.models import ServedModel
 
@@ -33,6 +34,9 @@ from dragoman.service.models import ServedModel
 BUILT_IN = SamplingSpec(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05)
 # A window only matters once a penalty is asked for; this is llama-server's.
 _WINDOW = SamplingSpec(penalty_window=64)
+
+# Of this machine's memory, for cached prefixes, when nobody says.
+_CACHE_SHARE = 0.1
 
 Facts = Callable[[], dict[str, Any]]
 
@@ -94,7 +98,7 @@ def _open(model: LocalModel, settings: Settings) -> Opening:
     engine = choose_engine(model, settings.engine)
     tokenizer = gguf_tokenizer(model.header.vocabulary()) if model.header else load_hf_tokenizer(model.path)
     builder = PromptBuilder(tokenizer, model.header.chat_template if model.header else read_template(model.path))
-    backend, facts = _llamacpp(model, settings, tokenizer) if engine == "llamacpp" else _mlx(model, settings)
+    backend, facts = (_llamacpp if engine == "llamacpp" else _mlx)(model, settings, tokenizer)
     card = _card(model, settings, engine, tokenizer, builder)
     return Opening(card=card, tokenizer=tokenizer, builder=builder, backend=backend, facts=facts)
 
@@ -114,14 +118,18 @@ def _llamacpp(model: LocalModel, settings: Settings, tokenizer: Tokenizer) -> tu
     return LlamaCppBackend(options, tokenizer), dict
 
 
-def _mlx(model: LocalModel, settings: Settings) -> tuple[Backend, Facts]:
+def _mlx(model: LocalModel, settings: Settings, tokenizer: Tokenizer) -> tuple[Backend, Facts]:
     from dragoman.engines.mlx.engine import MlxEngine, MlxOptions
 
     engine = settings.engine
     options = MlxOptions(
-        path=str(model.path), context_length=_context(model, engine), lanes=engine.max_lanes, dtype=engine.dtype
+        path=str(model.path),
+        context_length=_context(model, engine),
+        lanes=engine.max_lanes,
+        dtype=engine.dtype,
+        kv_bits=engine.kv_bits,
     )
-    mlx = MlxEngine(options)
+    mlx = MlxEngine(options, _breakers(tokenizer))
 
     def facts() -> dict[str, Any]:
         known = msgspec.structs.asdict(mlx.facts)
@@ -130,8 +138,23 @@ def _mlx(model: LocalModel, settings: Settings) -> tuple[Backend, Facts]:
     return _local(lambda: mlx, engine, "mlx"), facts
 
 
+def _breakers(tokenizer: Tokenizer) -> BreakerTable:
+    """DRY's breakers are text, so they are looked up in the text of every token."""
+    ids = range(tokenizer.size)
+    pieces = [
+        "" if tokenizer.is_special(token) else tokenizer.token_bytes(token).decode(errors="replace") for token in ids
+    ]
+    return BreakerTable(pieces, lambda text: tokenizer.encode(text, add_special=False, parse_special=False))
+
+
 def _local(make: Callable[[], Any], engine: EngineSettings, name: str) -> Backend:
-    return LocalBackend(make, SchedulerLimits(max_waiting=engine.max_waiting), name=name)
+    limits = SchedulerLimits(max_waiting=engine.max_waiting, kv_budget=engine.kv_budget_bytes or None)
+    return LocalBackend(make, limits, cache_budget=_cache_budget(engine), name=name)
+
+
+def _cache_budget(engine: EngineSettings) -> int:
+    given = engine.prompt_cache_bytes
+    return int(_CACHE_SHARE * memory_bytes()) if given < 0 else given
 
 
 def _context(model: LocalModel, engine: EngineSettings) -> int:

@@ -14,7 +14,8 @@ from dragoman.core.operations import Health
 
 class BackendStats(Struct, frozen=True, kw_only=True):
     """Counters since start, and gauges. `running` and `waiting` are gauges; `cancelled` counts requests that were
-    dropped before they finished, at whatever stage; tokens count what the engine really processed."""
+    dropped before they finished, at whatever stage; tokens count what the engine really processed, `cached_tokens`
+    what it need not. `cache_bytes` and `cache_entries` are gauges of the prefix cache, its other fields counts."""
 
     running: int = 0
     waiting: int = 0
@@ -26,6 +27,11 @@ class BackendStats(Struct, frozen=True, kw_only=True):
     cached_tokens: int = 0
     completion_tokens: int = 0
     restarts: int = 0
+    cache_bytes: int = 0
+    cache_entries: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+    cache_evicted: int = 0
 
 
 class TokenStream(Protocol):

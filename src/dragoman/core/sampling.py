@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 from msgspec import Struct
 
@@ -20,6 +22,7 @@ _NEUTRAL: dict[str, float] = {
     "min_keep": 0,
     "min_tokens": 0,
     "ignore_eos": False,
+    "hlg_width": math.inf,
 }
 # Stages that any value up to this one switches off.
 _OFF_UP_TO: dict[str, float] = {"top_k": 0, "top_n_sigma": 0.0, "adaptive_target": -1e-9}
@@ -30,6 +33,7 @@ _SHAPES: dict[str, tuple[str, ...]] = {
     "dry_multiplier": ("dry_base", "dry_allowed_length", "dry_penalty_window", "dry_sequence_breakers"),
     "mirostat": ("mirostat_tau", "mirostat_eta"),
     "adaptive_target": ("adaptive_decay",),
+    "hlg_width": ("hlg_shoulder", "hlg_toe", "hlg_offset"),
 }
 
 
@@ -41,6 +45,10 @@ class SamplingSpec(Struct, frozen=True, kw_only=True):
     `temperature` 0 is greedy. Penalties are those of the OpenAI reference (presence, frequency: added to logits)
     and of the CTRL paper (repetition: divides or multiplies), over the last `penalty_window` tokens of prompt and
     answer (-1: all, 0: none). `logit_bias` maps token id to an addend, -inf bans the token.
+
+    `hlg_width` switches the HLG curve on, which takes the place of the filters: logits within `hlg_width` of the pivot
+    (`hlg_offset` below the best) are scaled by the temperature, those above and below are bent logarithmically with
+    `hlg_shoulder` and `hlg_toe`.
     """
 
     temperature: float | None = None
@@ -73,6 +81,10 @@ class SamplingSpec(Struct, frozen=True, kw_only=True):
     seed: int | None = None
     logit_bias: dict[int, float] | None = None
     ignore_eos: bool | None = None
+    hlg_width: float | None = None
+    hlg_shoulder: float | None = None
+    hlg_toe: float | None = None
+    hlg_offset: float | None = None
 
     def over(self, defaults: SamplingSpec) -> SamplingSpec:
         """This spec with its unset fields taken from `defaults`."""

@@ -32,11 +32,13 @@ class RowSpec(Struct, frozen=True, kw_only=True):
 
 
 class RowStep(Struct, frozen=True):
-    """One sampled token of one row. `error` ends this row alone; the token is then meaningless."""
+    """One sampled token of one row. `error` ends this row alone; the token is then meaningless. `ended` tells that the
+    row's mask allows nothing after this token."""
 
     token: int
     logprobs: TokenLogprobs | None = None
     error: str | None = None
+    ended: bool = False
 
 
 class Engine(Protocol):

@@ -15,6 +15,10 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 SMALLEST = 2.0**-33
 """Floor of the uniform numbers: half of their spacing near 0. Bounds the noise of a token at 22.9."""
+SPAN = 26.0
+"""More than the noise of any two tokens differs by, so a token this far behind the best can never win."""
+BLOCK = 16
+"""Tokens that share a key of their own within a step. Even, so MLX and the reference lay the numbers out alike."""
 
 
 def threefry(key: tuple[Words, Words], counter: tuple[Words, Words]) -> tuple[Words, Words]:
@@ -46,15 +50,32 @@ def uniforms(key: Words, count: int) -> NDArray[np.float32]:
     if count % 2:
         raise ValueError("the number of uniforms must be even")
     half = np.arange(count // 2, dtype=np.uint32)
-    words = threefry((key[:1], key[1:]), (half, half + np.uint32(count // 2)))
-    scaled = np.concatenate(words).astype(np.float32) * np.float32(2.0**-32)
-    return np.minimum(scaled, np.float32(1.0 - 2.0**-24))
+    return _unit(np.concatenate(threefry((key[:1], key[1:]), (half, half + np.uint32(count // 2)))))
 
 
-def gumbel(key: Words, count: int) -> NDArray[np.float32]:
-    """Standard Gumbel noise for `count` tokens: -ln(E) with E = -ln(1 - u).
+def gumbel(key: Words, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Standard Gumbel noise of the tokens `ids`: -ln(E) with E = -ln(1 - u).
 
-    Written with 1 - u because the winner has a small E, and uniform numbers are finest near 0.
+    A token's number depends on its id alone, so noise can be drawn for a few candidates without drawing it for the
+    whole vocabulary: ids come in blocks of `BLOCK`, and each block has a key of its own, the key of the step with the
+    block's index mixed into its second word. Written with 1 - u because the winner has a small E, and uniform numbers
+    are finest near 0.
     """
-    drawn = np.maximum(uniforms(key, count + count % 2)[:count], np.float32(SMALLEST))
+    words, places = ids.astype(np.uint32), np.uint32(BLOCK)
+    inside, half = words % places, places // np.uint32(2)
+    low = inside % half
+    left, right = threefry((key[:1], key[1:] ^ (words // places)), (low, low + half))
+    drawn = np.maximum(_unit(np.where(inside < half, left, right)), np.float32(SMALLEST))
     return -np.log(-np.log1p(-drawn))
+
+
+def chances(seed: int, first: int, count: int) -> NDArray[np.float32]:
+    """One more number in [0, 1) for each of the steps `first` … `first + count - 1`, independent of the noise."""
+    keys = step_keys(seed, first, count)
+    zero = np.zeros(1, np.uint32)
+    return _unit(threefry((~keys[:, 0], keys[:, 1]), (zero, zero))[0])
+
+
+def _unit(words: Words) -> NDArray[np.float32]:
+    """32 bits as a number in [0, 1)."""
+    return np.minimum(words.astype(np.float32) * np.float32(2.0**-32), np.float32(1.0 - 2.0**-24))

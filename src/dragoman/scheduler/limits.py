@@ -6,22 +6,42 @@ from msgspec import Struct
 
 
 class SchedulerLimits(Struct, frozen=True, kw_only=True):
-    """`max_lanes` rows at most decode together (None: as many as the engine can). `prefill_chunk` prompt tokens at
-    most are prefilled in one step, over all rows, so that running rows never wait longer than that.
-    `max_waiting` requests may wait beside those that have a row; a backend refuses more."""
+    """`max_lanes` rows at most decode together (None: as many as the engine can). `max_waiting` requests may wait
+    beside those that have a row; a backend refuses more.
+
+    At most `prefill_chunk` prompt tokens are prefilled in one step, over all rows, so that running rows never wait
+    longer than that; while no row decodes it is `prefill_chunk_idle`, which bounds how long a newcomer or a cancel
+    waits.
+
+    Bytes, None for no limit: `kv_budget` for what the rows in use may grow to at the most, prefixes held for waiting
+    requests included; `total_budget` for those and the prefix cache together. Cached prefixes give way to rows.
+    """
 
     max_lanes: int | None = None
     prefill_chunk: int = 256
+    prefill_chunk_idle: int = 512
     max_waiting: int = 64
+    kv_budget: int | None = None
+    total_budget: int | None = None
 
     def __post_init__(self) -> None:
-        if self.max_lanes is not None and self.max_lanes < 1:
-            raise ValueError("max_lanes must be at least 1")
-        if self.prefill_chunk < 1:
-            raise ValueError("prefill_chunk must be at least 1")
+        for name in ("max_lanes", "prefill_chunk", "prefill_chunk_idle", "kv_budget", "total_budget"):
+            value: int | None = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1")
         if self.max_waiting < 0:
             raise ValueError("max_waiting must not be negative")
 
     def lanes(self, engine_lanes: int) -> int:
         """Rows that decode together on an engine that can do `engine_lanes`."""
         return engine_lanes if self.max_lanes is None else min(self.max_lanes, engine_lanes)
+
+    def chunk(self, *, is_decoding: bool) -> int:
+        """Prompt tokens that may be prefilled in a step."""
+        return self.prefill_chunk if is_decoding else self.prefill_chunk_idle
+
+    @property
+    def row_budget(self) -> int | None:
+        """Bytes all rows together may take."""
+        budgets = [budget for budget in (self.kv_budget, self.total_budget) if budget is not None]
+        return min(budgets, default=None)

@@ -8,7 +8,10 @@ from msgspec import Struct
 class Tally(Struct, kw_only=True):
     """Requests by how they ended, and the tokens the engine really processed, since the scheduler was made.
 
-    `running` counts rows in use, `waiting` the queue; both are set from outside, at the end of a step.
+    `running` counts rows in use, `waiting` the queue, `cache_bytes` and `cache_entries` what the prefix cache holds;
+    these and `cache_evicted` are set from outside, at the end of a step. `cached_tokens` were not processed but taken
+    out of the cache or a running row, `prompt_tokens` does not include them. `cache_hits` are the rows that began so,
+    `cache_misses` those that might have.
     """
 
     running: int = 0
@@ -20,3 +23,8 @@ class Tally(Struct, kw_only=True):
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+    cache_bytes: int = 0
+    cache_entries: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+    cache_evicted: int = 0

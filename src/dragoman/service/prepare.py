@@ -64,7 +64,7 @@ def prepare(model: ServedModel, request: Request, limits: AnswerLimits) -> Prepa
     return Prepared(
         request=request,
         prompt=prompt,
-        prompt_text=prompt.text or _spelled_out(model, prompt),
+        prompt_text=prompt.text if isinstance(request.input, ChatInput) else _spelled_out(model, prompt),
         sampling=sampling,
         max_tokens=token_limit(request, len(prompt.ids), model.backend.context_length, limits),
     )

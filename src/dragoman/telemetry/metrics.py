@@ -15,15 +15,20 @@ _GAUGES = {
     "running": "Requests in the engine now.",
     "waiting": "Requests waiting for the engine now.",
     "lanes": "Requests the engine can decode together.",
+    "cache_bytes": "Bytes of cached prefixes.",
+    "cache_entries": "Cached prefixes.",
 }
 _COUNTERS = {
     "finished": "Requests the engine finished.",
     "cancelled": "Requests dropped before they finished, at whatever stage.",
     "failed": "Requests the engine failed on.",
-    "prompt_tokens": "Prompt tokens processed, cached ones included.",
+    "prompt_tokens": "Prompt tokens processed, cached ones not included.",
     "cached_tokens": "Prompt tokens taken from the prefix cache.",
     "completion_tokens": "Tokens sampled.",
     "restarts": "Engine restarts.",
+    "cache_hits": "Requests that began with cached tokens.",
+    "cache_misses": "Requests that might have, and did not.",
+    "cache_evicted": "Cached prefixes that made room for others.",
 }
 
 Stats = Callable[[], Mapping[str, Mapping[str, float]]]

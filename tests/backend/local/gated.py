@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+from dragoman.core.logprobs import TokenLogprobs
+from dragoman.core.snapshot import Snapshot
 from dragoman.engines.base import RowSpec, RowStep
 from dragoman.engines.fake import FakeEngine, FakeRule, FakeScript
 
@@ -51,14 +53,14 @@ class GatedEngine(FakeEngine):
         self.threads.add(threading.get_ident())
         super().load()
 
-    def open(self, row: int, spec: RowSpec) -> None:
+    def open(self, row: int, spec: RowSpec, snapshot: Snapshot | None = None, cached: int = 0) -> None:
         self.threads.add(threading.get_ident())
-        super().open(row, spec)
+        super().open(row, spec, snapshot, cached)
         self.opened.append(self.tokenizer.decode(spec.prompt))
 
-    def prefill(self, row: int, count: int) -> None:
+    def prefill(self, row: int, count: int) -> Sequence[TokenLogprobs]:
         self._pass()
-        super().prefill(row, count)
+        return super().prefill(row, count)
 
     def step(self, rows: Sequence[int]) -> list[RowStep]:
         self._pass()

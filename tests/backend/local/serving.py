@@ -15,9 +15,10 @@ from tests.backend.local.gated import LONGEST_WAIT, GatedEngine
 
 
 @asynccontextmanager
-async def serving(engine: GatedEngine, **limits: int) -> AsyncIterator[LocalBackend]:
+async def serving(engine: GatedEngine, *, cache_budget: int = 0, **limits: int) -> AsyncIterator[LocalBackend]:
     """A started backend, stopped on the way out; checks that its thread is gone then."""
-    backend = LocalBackend(lambda: engine, SchedulerLimits(**limits), name="test")
+    limits.setdefault("prefill_chunk_idle", limits.get("prefill_chunk", 256))
+    backend = LocalBackend(lambda: engine, SchedulerLimits(**limits), cache_budget=cache_budget, name="test")
     await backend.start()
     try:
         yield backend

@@ -79,7 +79,7 @@ def test_what_it_can_do_is_told(checkpoint: Callable[[str], Path]) -> None:
     assert engine.capabilities.lanes == 1
     assert engine.capabilities.logprobs == 320
     assert {"temperature", "seed", "logit_bias"} <= engine.capabilities.sampling
-    assert "mirostat" not in engine.capabilities.sampling
+    assert "dry_multiplier" not in engine.capabilities.sampling
     assert engine.build.startswith("mlx ")
 
 
@@ -142,6 +142,30 @@ def test_min_tokens_and_ignore_eos_hold_back_stop_tokens(checkpoint: Callable[[s
     assert free[3] not in early
     assert free[3] not in never
     assert exactly == free
+
+
+def test_a_failed_step_fails_its_rows_and_nothing_after(checkpoint: Callable[[str], Path]) -> None:
+    engine = loaded(checkpoint("llama"))
+    expected = alone(engine, spec_of(PROMPT), 6)
+    decoder: Any = engine._ready._decoder  # pyright: ignore[reportPrivateUsage]
+    model = decoder._model
+    for row in range(3):
+        start(engine, row, spec_of(PROMPT))
+    engine.step([0, 1])
+    engine.step([0, 1])
+
+    def failing(*_: Any, **__: Any) -> mx.array:
+        raise RuntimeError("out of memory")
+
+    decoder._model = failing
+    with pytest.raises(RuntimeError, match="out of memory"):
+        engine.step([0, 1])
+    decoder._model = model
+    engine.close(0)
+    engine.close(1)
+
+    assert [engine.step([2])[0].token for _ in range(6)] == expected
+    assert alone(engine, spec_of(PROMPT), 6) == expected
 
 
 def test_memory_of_closed_rows_is_given_back(checkpoint: Callable[[str], Path]) -> None:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from dragoman.backend.base import BackendStats, TokenStream
 from dragoman.backend.local.room import Cancel, Ended, EngineRoom, Leave, Loaded, Report, Stepped, Submit, now
 from dragoman.backend.local.stream import LocalTokenStream, Mailbox
+from dragoman.cache.prefix import RamPrefixCache
 from dragoman.core.errors import (
     DragomanError,
     EngineFailure,
@@ -30,7 +31,7 @@ from dragoman.core.operations import Health
 from dragoman.engines.base import Engine
 from dragoman.scheduler.admission import fault_of
 from dragoman.scheduler.limits import SchedulerLimits
-from dragoman.scheduler.scheduler import Delivery
+from dragoman.scheduler.scheduler import Delivery, MaskFor, Scheduler
 from dragoman.scheduler.tally import Tally
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,8 @@ _WEIGHT_OF_NEWEST = 0.2
 class LocalBackend:
     """Serves one engine; see backend.base.Backend.
 
-    `make_engine` is called on the engine thread. `stop_timeout` is how many seconds `stop` waits for the thread, which
+    `make_engine` and `mask_for`, which gives the constraint of a request, are called on the engine thread. Prefixes are
+    kept in `cache_budget` bytes, none with 0. `stop_timeout` is how many seconds `stop` waits for the thread, which
     cannot be interrupted within a step or while it loads; it is a daemon and dies with the process.
     """
 
@@ -54,11 +56,15 @@ class LocalBackend:
         make_engine: Callable[[], Engine],
         limits: SchedulerLimits | None = None,
         *,
+        cache_budget: int = 0,
+        mask_for: MaskFor | None = None,
         name: str = "local",
         stop_timeout: float = 10.0,
     ) -> None:
         self._limits = limits or SchedulerLimits()
-        self._room = EngineRoom(make_engine, self._limits, self._post, name)
+        self._cache_budget = cache_budget
+        self._mask_for = mask_for
+        self._room = EngineRoom(make_engine, self._make_scheduler, self._post, name)
         self._stop_timeout = stop_timeout
         self._state: State = "new"
         self._fault: DragomanError | None = None
@@ -155,7 +161,17 @@ class LocalBackend:
             prompt_tokens=tally.prompt_tokens,
             cached_tokens=tally.cached_tokens,
             completion_tokens=tally.completion_tokens,
+            cache_bytes=tally.cache_bytes,
+            cache_entries=tally.cache_entries,
+            cache_hits=tally.cache_hits,
+            cache_misses=tally.cache_misses,
+            cache_evicted=tally.cache_evicted,
         )
+
+    def _make_scheduler(self, engine: Engine) -> Scheduler:
+        """Runs on the engine thread, where the cache lives and dies."""
+        cache = RamPrefixCache(self._cache_budget) if self._cache_budget > 0 else None
+        return Scheduler(engine, self._limits, cache, mask_for=self._mask_for)
 
     @property
     def _facts(self) -> Loaded:
@@ -183,16 +199,17 @@ class LocalBackend:
             raise InvalidRequest(f"A request with the id '{request.id}' is already running.")
         if request.format is not None and not self.capabilities.grammar:
             raise UnsupportedField(f"The engine {self.build} cannot constrain its output.")
-        self._require_logprobs(request.logprobs)
+        self._require_logprobs(request.logprobs, "logprobs")
+        self._require_logprobs(request.prompt_logprobs, "prompt_logprobs")
 
-    def _require_logprobs(self, wanted: int | None) -> None:
+    def _require_logprobs(self, wanted: int | None, field: str) -> None:
         most = self.capabilities.logprobs
         if wanted is None:
             return
         if most is None:
-            raise UnsupportedField(f"The engine {self.build} reports no log probabilities.", field="logprobs")
+            raise UnsupportedField(f"The engine {self.build} reports no log probabilities.", field=field)
         if not 0 <= wanted <= most:
-            raise InvalidField(f"Between 0 and {most} log probabilities can be reported.", field="logprobs")
+            raise InvalidField(f"Between 0 and {most} log probabilities can be reported.", field=field)
 
     def _overloaded(self) -> Overloaded:
         """The queue is full; a place is free again when one request, of those that run side by side, ends."""
@@ -278,7 +295,13 @@ class LocalBackend:
             self._fail_streams(lambda: EngineFailure(fault.message))
         left = self._tally.running + self._tally.waiting + self._submitted - self._tally.added
         self._tally = replace(
-            self._tally, running=0, waiting=0, added=self._submitted, failed=self._tally.failed + left
+            self._tally,
+            running=0,
+            waiting=0,
+            cache_bytes=0,
+            cache_entries=0,
+            added=self._submitted,
+            failed=self._tally.failed + left,
         )
         self._load_settled.set()
         self._thread_ended.set()

@@ -20,7 +20,6 @@ from dragoman.core.errors import DragomanError, EngineFailure, Unavailable
 from dragoman.core.exchange import EngineRequest
 from dragoman.core.model import Capabilities
 from dragoman.engines.base import Engine
-from dragoman.scheduler.limits import SchedulerLimits
 from dragoman.scheduler.scheduler import Delivery, Scheduler
 from dragoman.scheduler.tally import Tally
 
@@ -74,14 +73,19 @@ Report = Loaded | Stepped | Ended
 class EngineRoom:
     """One daemon thread around one engine.
 
-    `report` is called on that thread, in order: Loaded, any number of Stepped, and always Ended as the last.
+    All three functions are called on that thread: `make_engine`, then `make_scheduler` with the loaded engine, and
+    `report`, in order, with Loaded, any number of Stepped, and always Ended as the last.
     """
 
     def __init__(
-        self, make_engine: Callable[[], Engine], limits: SchedulerLimits, report: Callable[[Report], None], name: str
+        self,
+        make_engine: Callable[[], Engine],
+        make_scheduler: Callable[[Engine], Scheduler],
+        report: Callable[[Report], None],
+        name: str,
     ) -> None:
         self._make_engine = make_engine
-        self._limits = limits
+        self._make_scheduler = make_scheduler
         self._report = report
         # SimpleQueue, because its put may be interrupted by the garbage collector putting something itself.
         self._inbox: queue.SimpleQueue[Command] = queue.SimpleQueue()
@@ -117,10 +121,14 @@ class EngineRoom:
     def _work(self) -> None:
         engine = self._load()
         try:
-            scheduler = Scheduler(engine, self._limits)
+            scheduler = self._make_scheduler(engine)
             capabilities = replace(engine.capabilities, lanes=scheduler.lanes)
             self._report(Loaded(capabilities, engine.context_length, engine.build))
-            self._serve(scheduler)
+            try:
+                self._serve(scheduler)
+            finally:
+                # Snapshots belong to this thread and must not outlive it in some traceback.
+                scheduler.close()
         finally:
             _unload(engine)
 

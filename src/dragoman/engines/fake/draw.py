@@ -59,6 +59,12 @@ def _penalised(logits: Logits, spec: SamplingSpec, context: Sequence[int]) -> Lo
     return (logits - seen * np.float32(presence or 0) - counts * np.float32(frequency or 0)).astype(np.float32)
 
 
+def masked(logits: Logits, words: NDArray[np.int32]) -> Logits:
+    """Logits with minus infinity for every token whose bit (t % 32 of word t // 32) is not set."""
+    allowed = np.unpackbits(words.astype("<i4").view(np.uint8), bitorder="little")[: len(logits)].astype(np.bool_)
+    return np.where(allowed, logits, -np.inf).astype(np.float32)
+
+
 def draw(logits: Logits, spec: SamplingSpec, step: int) -> int:
     """The token for adjusted logits: greedy at temperature 0 or none, else a draw that only (seed, step) decides."""
     if spec.temperature is None or spec.temperature <= 0:

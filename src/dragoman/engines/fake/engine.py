@@ -10,12 +10,15 @@ from collections.abc import Sequence
 
 from dragoman import __version__
 from dragoman.core.errors import EngineFailure, InvalidRequest
+from dragoman.core.logprobs import TokenLogprobs
 from dragoman.core.model import Capabilities
+from dragoman.core.snapshot import Snapshot
 from dragoman.engines.base import RowSpec, RowStep
 from dragoman.engines.fake.draw import HONOURED
 from dragoman.engines.fake.plan import plan_for
 from dragoman.engines.fake.row import FakeRow
 from dragoman.engines.fake.script import FakeScript
+from dragoman.engines.fake.snapshot import FakeSnapshot
 from dragoman.engines.fake.tokenizer import FakeTokenizer
 from dragoman.engines.fake.toy import ToyModel
 
@@ -35,6 +38,7 @@ class FakeEngine:
         self._context_length = context_length or self.script.context_length
         self._toy = ToyModel(self.tokenizer)
         self._rows: dict[int, FakeRow] = {}
+        self._prefilled = 0
 
     def load(self) -> None:
         """Wait and fail as the script says."""
@@ -46,7 +50,8 @@ class FakeEngine:
     def capabilities(self) -> Capabilities:
         """All that toy logits honour, or what the script says."""
         fields = HONOURED if self.script.sampling is None else frozenset(self.script.sampling)
-        return Capabilities(sampling=fields, lanes=self._lanes, logprobs=self.script.max_logprobs)
+        logprobs = self.script.max_logprobs
+        return Capabilities(sampling=fields, lanes=self._lanes, logprobs=logprobs, prompt_logprobs=logprobs is not None)
 
     @property
     def context_length(self) -> int:
@@ -63,7 +68,12 @@ class FakeEngine:
         """Numbers of the rows that are open, for tests."""
         return frozenset(self._rows)
 
-    def open(self, row: int, spec: RowSpec) -> None:
+    @property
+    def prefilled_tokens(self) -> int:
+        """Prompt tokens processed by `prefill` since the engine was made, for tests."""
+        return self._prefilled
+
+    def open(self, row: int, spec: RowSpec, snapshot: Snapshot | None = None, cached: int = 0) -> None:
         """Begin a row. Raises InvalidRequest for ids outside the vocabulary."""
         self._require(row not in self._rows, f"row {row} is already open")
         self._require(0 <= row < self._lanes, f"row {row} is not one of {self._lanes} lanes")
@@ -71,14 +81,17 @@ class FakeEngine:
         self._require(spec.sampling.seed is not None, "the seed is not set")
         if not 0 <= min(spec.prompt) <= max(spec.prompt) < self.tokenizer.size:
             raise InvalidRequest(f"The prompt has token ids outside the vocabulary of {self.tokenizer.size}.")
+        self._require_usable(spec, snapshot, cached)
         prompt = self.tokenizer.decode(spec.prompt)
         rule = self.script.rule_for(prompt)
         if rule.open_error:
             raise RuntimeError(rule.error)
         plan = plan_for(rule, prompt, self.tokenizer)
-        self._rows[row] = FakeRow(spec, rule, plan, self._toy, self.tokenizer)
+        state = FakeRow(spec, rule, plan, self._toy, self.tokenizer)
+        state.feed(cached)
+        self._rows[row] = state
 
-    def prefill(self, row: int, count: int) -> None:
+    def prefill(self, row: int, count: int) -> Sequence[TokenLogprobs]:
         """Process `count` prompt tokens, never the last one."""
         state = self._open_row(row)
         self._require(0 < count < state.unfed and state.sampled == 0, f"row {row} cannot prefill {count} tokens")
@@ -86,7 +99,19 @@ class FakeEngine:
         _pause(self.script.prefill_delay if delay is None else delay)
         if state.rule.prefill_error:
             raise RuntimeError(state.rule.error)
-        state.feed(count)
+        self._prefilled += count
+        return state.prefill(count)
+
+    def snapshot(self, row: int) -> Snapshot | None:
+        """The tokens the row was fed; None where the script allows no snapshots."""
+        tokens = self._open_row(row).fed_tokens
+        if not self.script.snapshots or not tokens:
+            return None
+        return FakeSnapshot(tokens, len(tokens) * self.script.token_bytes, self.script.trimmable)
+
+    def row_bytes(self, length: int) -> int:
+        """As the script weighs tokens."""
+        return length * self.script.token_bytes
 
     def step(self, rows: Sequence[int]) -> list[RowStep]:
         """Feed and sample every row; the slowest row sets the time."""
@@ -106,6 +131,19 @@ class FakeEngine:
     def unload(self) -> None:
         """Forget all rows."""
         self._rows.clear()
+
+    def _require_usable(self, spec: RowSpec, snapshot: Snapshot | None, cached: int) -> None:
+        """`cached` leading prompt tokens can be taken out of `snapshot`, and are what it holds."""
+        if snapshot is None:
+            self._require(cached == 0, "cached tokens without a snapshot")
+            return
+        if not isinstance(snapshot, FakeSnapshot):
+            raise RuntimeError("The engine was used against its contract: a snapshot of another engine.")
+        self._require(0 <= cached < len(spec.prompt), f"{cached} cached tokens of a prompt of {len(spec.prompt)}")
+        self._require(spec.prompt_logprobs is None or not cached, "a row that reports its prompt began with a snapshot")
+        self._require(cached <= snapshot.length, f"{cached} cached tokens out of {snapshot.length}")
+        self._require(snapshot.trimmable or cached == snapshot.length, "a snapshot that cannot be cut was cut")
+        self._require(snapshot.tokens[:cached] == spec.prompt[:cached], "a snapshot of another prompt")
 
     def _open_row(self, row: int) -> FakeRow:
         self._require(row in self._rows, f"row {row} is not open")

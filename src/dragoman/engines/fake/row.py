@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from msgspec.structs import replace
 
 from dragoman.core.logprobs import TokenLogprobs
 from dragoman.engines.base import RowSpec, RowStep
-from dragoman.engines.fake.draw import adjusted, draw, report
+from dragoman.engines.fake.draw import adjusted, draw, masked, report
 from dragoman.engines.fake.plan import FILLER, Plan
 from dragoman.engines.fake.script import FakeRule
 from dragoman.engines.fake.tokenizer import FakeTokenizer
@@ -29,7 +32,7 @@ class FakeRow:
         self._words = words
         self._ends = spec.stop_tokens | words.stop_tokens
         self._may_be_denied = bool(spec.sampling.ignore_eos or spec.sampling.min_tokens or spec.sampling.logit_bias)
-        self._needs_state = plan is None or spec.logprobs is not None
+        self._needs_state = plan is None or spec.logprobs is not None or spec.prompt_logprobs is not None
         self._context = list(spec.prompt)
         self._fed = 0
         self._state = EMPTY_STATE
@@ -48,6 +51,23 @@ class FakeRow:
     def unfed(self) -> int:
         """Known tokens that were not processed yet; 1 means ready to step."""
         return len(self._context) - self._fed
+
+    @property
+    def fed_tokens(self) -> tuple[int, ...]:
+        """The tokens processed so far."""
+        return tuple(self._context[: self._fed])
+
+    def prefill(self, count: int) -> Sequence[TokenLogprobs]:
+        """Process the next `count` prompt tokens; what the toy logits said of the token after each, where asked for."""
+        wanted = self._spec.prompt_logprobs
+        if wanted is None:
+            self.feed(count)
+            return ()
+        return [self._next_prompt_token(wanted) for _ in range(count)]
+
+    def _next_prompt_token(self, wanted: int) -> TokenLogprobs:
+        self.feed(1)
+        return report(self._toy.logits(self._state), self._context[self._fed], wanted)
 
     def feed(self, count: int) -> None:
         """Process the next `count` known tokens."""
@@ -74,10 +94,18 @@ class FakeRow:
         self.feed(1)
         result = self._toy_step() if self._plan is None else self._planned_step(self._plan)
         self._context.append(result.token)
-        return result
+        return result if result.error is not None else self._advanced(result)
+
+    def _advanced(self, result: RowStep) -> RowStep:
+        """The result once the mask provider knows its token."""
+        mask = self._spec.mask
+        if mask is None:
+            return result
+        mask.advance(result.token)
+        return replace(result, ended=mask.complete)
 
     def _toy_step(self) -> RowStep:
-        logits = self._logits()
+        logits = self._masked(self._logits())
         if not math.isfinite(logits.max()):
             return RowStep(0, error="No token is left to sample: all of them are banned.")
         token = draw(logits, self._spec.sampling, self.sampled)
@@ -105,6 +133,11 @@ class FakeRow:
 
     def _logits(self) -> Logits:
         return adjusted(self._toy.logits(self._state), self._spec.sampling, self._context, self._denied())
+
+    def _masked(self, logits: Logits) -> Logits:
+        words = np.zeros((self._words.size + 31) // 32, np.int32)
+        provider = self._spec.mask
+        return masked(logits, words) if provider is not None and provider.fill(words) else logits
 
     def _denied(self) -> frozenset[int]:
         """End tokens the request forbids at this step."""

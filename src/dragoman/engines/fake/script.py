@@ -111,7 +111,8 @@ class FakeScript(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `default` answers prompts no rule is about. `delay` and `prefill_delay` apply to rules that have none.
     `control_tokens` are further control tokens of the vocabulary. `sampling` narrows the sampling fields the engine
-    says it honours. `load_delay` seconds pass in load; `load_error` is the sentence load fails with.
+    says it honours. `load_delay` seconds pass in load; `load_error` is the sentence load fails with. `snapshots` tells
+    whether a row's state can be kept, `trimmable` whether it can be cut; each token of state weighs `token_bytes`.
     """
 
     rules: tuple[FakeRule, ...] = ()
@@ -126,6 +127,9 @@ class FakeScript(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     prefill_delay: Seconds = 0.0
     load_delay: Seconds = 0.0
     load_error: str | None = None
+    snapshots: bool = True
+    trimmable: bool = True
+    token_bytes: Count = 64
 
     def rule_for(self, prompt: str) -> FakeRule:
         """The first rule that holds for the prompt text, else the default answer as a rule."""

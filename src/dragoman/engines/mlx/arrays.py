@@ -25,6 +25,18 @@ def to_list(values: mx.array) -> list[Any]:
     return cast("list[Any]", np.array(values).tolist())
 
 
+def to_numpy(values: mx.array) -> NDArray[Any]:
+    """A copy on the host, same shape and type; waits for the values."""
+    return np.array(cast(Any, values))
+
+
+def put_rows(target: mx.array, lines: mx.array, values: mx.array) -> mx.array:
+    """`target` with the rows `lines` replaced by `values`; a copy."""
+    changed = mx.array(target)
+    changed[lines] = values
+    return changed
+
+
 def add_at(target: mx.array, lines: mx.array, columns: mx.array, amount: int) -> mx.array:
     """`target` with `amount` added at every (line, column)."""
     place = cast(Any, target.at[lines, columns])

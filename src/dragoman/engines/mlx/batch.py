@@ -6,9 +6,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
 
+from dragoman.engines.mlx.arrays import start
+from dragoman.engines.mlx.caches import compact, is_known, picked
 from dragoman.engines.mlx.row import LayerCaches, Row
 from dragoman.engines.mlx.sample import Draw, Sampler
+from dragoman.sampling.breakers import BreakerResolver
 
 
 class LanguageModel(Protocol):
@@ -23,19 +28,26 @@ class Batch:
     """Rows in a fixed order. A lone row keeps its plain caches, so it pays nothing for batching; several rows share
     mlx-lm's batch caches, padded on the left."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[Row], breakers: BreakerResolver | None = None) -> None:
         self.rows = list(rows)
+        self._breakers = breakers
         self._caches = _merged([_taken(row) for row in rows])
         self._sampler: Sampler | None = None
         self._newest: mx.array | None = None
 
+    @property
+    def running(self) -> bool:
+        """Whether its rows are those of the last `forward`, so that their newest tokens are on the device."""
+        return self._newest is not None
+
     def forward(self, model: LanguageModel, vocab_size: int) -> Draw:
         """Feed every row its newest token and begin the next draw; the result is noted on the rows."""
         if self._sampler is None:
-            self._sampler = Sampler(self.rows, vocab_size)
+            self._sampler = Sampler(self.rows, vocab_size, self._breakers)
         inputs = mx.array([row.tokens[-1] for row in self.rows]) if self._newest is None else self._newest
-        logits = model(inputs[:, None], cache=self._caches)
-        draw = self._sampler.draw(logits[:, -1, :])
+        logits = model(inputs[:, None], cache=self._caches)[:, -1, :]
+        masks = self._masks(logits)
+        draw = self._sampler.draw(logits, masks)
         draw.start()
         self._newest = draw.tokens
         for position, row in enumerate(self.rows):
@@ -43,6 +55,10 @@ class Batch:
             row.drawn += 1
             row.results.append((draw, position))
         return draw
+
+    def caches_of(self, row: Row) -> LayerCaches:
+        """The caches of one row, those it runs with or picked out of the batch; to be copied, not to be fed."""
+        return self._picked(self.rows.index(row))
 
     def keep(self, rows: Sequence[Row]) -> None:
         """Let the others go: open rows take their cache with them, closed ones lose it. `rows` is not empty."""
@@ -62,10 +78,13 @@ class Batch:
 
     def extend(self, other: Batch) -> None:
         """Take over the rows of `other`, behind one's own."""
-        caches, joining = self._batched(), other._batched()
-        for cache, more in zip(caches, joining, strict=True):
-            cache.extend(more)
-        self._caches = caches
+        if len(self.rows) == len(other.rows) == 1:
+            self._caches = _merged([self._caches, other._caches])
+        else:
+            caches = self._batched()
+            for cache, more in zip(caches, other._batched(), strict=True):
+                cache.extend(more)
+            self._caches = caches
         self.rows = [*self.rows, *other.rows]
         self._changed()
 
@@ -79,8 +98,30 @@ class Batch:
     def _batched(self) -> LayerCaches:
         return self._caches if len(self.rows) > 1 else [cache.merge([cache]) for cache in self._caches]
 
+    def _masks(self, logits: mx.array) -> dict[int, NDArray[np.int32]]:
+        """What constrained rows may draw, by position; the device computes the logits meanwhile."""
+        constrained = [(i, row, row.constraint) for i, row in enumerate(self.rows) if row.constraint is not None]
+        masks = dict[int, NDArray[np.int32]]()
+        if not constrained:
+            return masks
+        start(logits)
+        for position, row, constraint in constrained:
+            row.inform(constraint)
+            words = constraint.mask()
+            if words is not None:
+                masks[position] = words
+        return masks
+
     def _extracted(self, position: int) -> LayerCaches:
-        return self._caches if len(self.rows) == 1 else [cache.extract(position) for cache in self._caches]
+        """The caches of one row for it to go on with, without the storage of the others."""
+        caches = self._picked(position)
+        if len(self.rows) > 1 and all(is_known(cache) for cache in caches):
+            compact(caches)
+        return caches
+
+    def _picked(self, position: int) -> LayerCaches:
+        fed = self.rows[position].fed
+        return self._caches if len(self.rows) == 1 else [picked(cache, position, fed) for cache in self._caches]
 
     def _changed(self) -> None:
         self._sampler = None

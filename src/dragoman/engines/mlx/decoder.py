@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from dragoman.engines.base import RowStep
 from dragoman.engines.mlx.batch import Batch, LanguageModel
-from dragoman.engines.mlx.row import Row
+from dragoman.engines.mlx.row import LayerCaches, Row
+from dragoman.sampling.breakers import BreakerResolver
 
 
 class Decoder:
@@ -16,8 +17,18 @@ class Decoder:
     never waits for Python. When the set changes, results already computed are delivered and only the newcomers run.
     """
 
-    def __init__(self, model: LanguageModel, vocab_size: int, context_length: int) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        vocab_size: int,
+        context_length: int,
+        packs_at: int | None = None,
+        breakers: BreakerResolver | None = None,
+    ) -> None:
+        """`packs_at`: rows that were fed so many tokens are taken away to have their caches quantised."""
         self._model = model
+        self._packs_at = packs_at
+        self._breakers = breakers
         self._vocab_size = vocab_size
         self._context_length = context_length
         self._batch: Batch | None = None
@@ -30,7 +41,7 @@ class Decoder:
         fresh = [row for row in rows if not row.results]
         if fresh:
             self._launch(fresh)
-        if steady and self._batch is not None and all(self._has_room(row) for row in rows):
+        if steady and self._batch is not None and self._batch.running and all(self._has_room(row) for row in rows):
             self._batch.forward(self._model, self._vocab_size)
         return [row.deliver() for row in rows]
 
@@ -44,9 +55,18 @@ class Decoder:
         self._batch = None
         return True
 
+    def caches_of(self, row: Row) -> LayerCaches | None:
+        """The caches of a row in the batch, to be copied; None when it is not there."""
+        return self._batch.caches_of(row) if self._batch is not None and row in self._batch.rows else None
+
+    def part_with(self, rows: Sequence[Row]) -> None:
+        """Give these rows their caches back, if they are here; the others stay together."""
+        if self._batch is not None and any(row in rows for row in self._batch.rows):
+            self._let_go([row for row in self._batch.rows if row not in rows])
+
     def _has_room(self, row: Row) -> bool:
         """Whether the row can go on after the token it is about to deliver."""
-        return len(row.tokens) + 1 < self._context_length
+        return len(row.tokens) + 1 < self._context_length and row.fed != self._packs_at
 
     def _let_go(self, rows: Sequence[Row]) -> None:
         """Drop from the batch who is not among `rows`."""
@@ -69,7 +89,7 @@ class Decoder:
         if ahead:
             self._run_beside(seasoned)
         else:
-            self._absorb(Batch(seasoned) if seasoned else None)
+            self._absorb(Batch(seasoned, self._breakers) if seasoned else None)
             if self._batch is not None:
                 self._batch.forward(self._model, self._vocab_size)
         for row in joining:
@@ -81,7 +101,7 @@ class Decoder:
 
     def _run_beside(self, rows: Sequence[Row]) -> None:
         if rows:
-            beside = Batch(rows)
+            beside = Batch(rows, self._breakers)
             beside.forward(self._model, self._vocab_size)
             self._absorb(beside)
 

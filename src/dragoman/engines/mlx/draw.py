@@ -11,16 +11,21 @@ from dragoman.engines.base import RowStep
 from dragoman.engines.mlx.arrays import start, to_list
 
 _UNUSABLE = "The model produced no usable probabilities (its logits are not finite)."
+_NOTHING_ALLOWED = "The constraint allows no token here."
 _IMPOSSIBLE = -9999.0
 
 
 class Draw:
-    """The tokens of one step, perhaps still being computed; reading them waits."""
+    """The tokens of one step, perhaps still being computed; reading them waits. `masked` are the positions of rows
+    under a constraint."""
 
-    def __init__(self, tokens: mx.array, peaks: mx.array, logprobs: Logprobs | None) -> None:
+    def __init__(
+        self, tokens: mx.array, peaks: mx.array, logprobs: Logprobs | None, masked: frozenset[int] = frozenset()
+    ) -> None:
         self.tokens = tokens
         self._peaks = peaks
         self._logprobs = logprobs
+        self._masked = masked
         self._steps: list[RowStep] | None = None
 
     def start(self) -> None:
@@ -38,9 +43,12 @@ class Draw:
         tokens: list[int] = to_list(self.tokens)
         reported = self._logprobs.read() if self._logprobs else {}
         return [
-            RowStep(token, reported.get(i)) if math.isfinite(peak) else RowStep(token, error=_UNUSABLE)
+            RowStep(token, reported.get(i)) if math.isfinite(peak) else RowStep(token, error=self._problem(i, peak))
             for i, (token, peak) in enumerate(zip(tokens, peaks, strict=True))
         ]
+
+    def _problem(self, position: int, peak: float) -> str:
+        return _NOTHING_ALLOWED if position in self._masked and peak == -math.inf else _UNUSABLE
 
 
 class Logprobs:

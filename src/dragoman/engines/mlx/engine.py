@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from dragoman.core.errors import EngineFailure, InvalidRequest
+from dragoman.core.logprobs import TokenLogprobs
 from dragoman.core.model import Capabilities
+from dragoman.core.snapshot import Snapshot
 from dragoman.engines.base import RowSpec, RowStep
-from dragoman.sampling.bias import check_bias
-from dragoman.sampling.vectors import HONOURED
+from dragoman.sampling.breakers import BreakerResolver
+from dragoman.sampling.check import check_sampling
+from dragoman.sampling.vectors import HONOURED, HONOURED_WITH_BREAKERS
 
 if TYPE_CHECKING:
     from dragoman.engines.mlx.facts import ModelFacts
@@ -23,19 +26,25 @@ _UNKNOWN_CONTEXT = 8192
 
 class MlxOptions(Struct, frozen=True, kw_only=True):
     """What to load and how. `path` is a checkpoint folder or a .gguf file; `context_length` in tokens, 0 for what
-    the model was trained with; `lanes` rows decoded together at most; `dtype` as in the settings."""
+    the model was trained with; `lanes` rows decoded together at most; `dtype` as in the settings. `kv_bits` quantises
+    the key-value cache (0: not), in groups of `kv_group_size`, from the time a row has `kv_start` tokens."""
 
     path: str
     context_length: int = 0
-    lanes: int = 4
+    lanes: int = 8
     dtype: Literal["auto", "float32", "bfloat16", "float16", "quantized"] = "auto"
+    kv_bits: Literal[0, 4, 8] = 0
+    kv_group_size: Literal[32, 64, 128] = 64
+    kv_start: int = 0
 
 
 class MlxEngine:
-    """Implements `engines.base.Engine`. Every method must be called on the thread that called `load`."""
+    """Implements `engines.base.Engine`. Every method must be called on the thread that called `load`. `breakers` finds
+    the tokens of DRY's sequence breakers."""
 
-    def __init__(self, options: MlxOptions) -> None:
+    def __init__(self, options: MlxOptions, breakers: BreakerResolver | None = None) -> None:
         self._options = options
+        self._breakers = breakers
         self._runtime: Runtime | None = None
 
     def load(self) -> None:
@@ -43,17 +52,27 @@ class MlxEngine:
         try:
             import mlx.core  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
+            from dragoman.engines.mlx.packing import Packing
             from dragoman.engines.mlx.runtime import Runtime
         except ImportError as error:
             raise EngineFailure(
                 f"The MLX engine is not installed: {error}.", remedy="Run pip install 'dragoman[mlx]'."
             ) from error
-        self._runtime = Runtime(Path(self._options.path), self._options.dtype, self._options.lanes, self._context)
+        options = self._options
+        packing = Packing(options.kv_bits, options.kv_group_size, options.kv_start)
+        self._runtime = Runtime(
+            Path(options.path), options.dtype, options.lanes, self._context, packing, self._breakers
+        )
 
     @property
     def capabilities(self) -> Capabilities:
         """Lanes are 1 for a model whose caches cannot be merged."""
-        return Capabilities(sampling=HONOURED, lanes=self._ready.lanes, logprobs=self._ready.vocab_size)
+        return Capabilities(
+            sampling=HONOURED if self._breakers is None else HONOURED_WITH_BREAKERS,
+            lanes=self._ready.lanes,
+            logprobs=self._ready.vocab_size,
+            prompt_logprobs=True,
+        )
 
     @property
     def context_length(self) -> int:
@@ -70,17 +89,26 @@ class MlxEngine:
         """Figures for the model card. Known after `load`."""
         return self._ready.facts
 
-    def open(self, row: int, spec: RowSpec) -> None:
-        """Begin a row with an empty cache. Raises InvalidRequest for ids the model does not have."""
+    def open(self, row: int, spec: RowSpec, snapshot: Snapshot | None = None, cached: int = 0) -> None:
+        """Begin a row, with an empty cache or out of a snapshot. Raises InvalidRequest for ids the model does not have,
+        EngineFailure for a snapshot that cannot give `cached` tokens of this prompt."""
         size = self._ready.vocab_size
         if not spec.prompt or min(spec.prompt) < 0 or max(spec.prompt) >= size:
             raise InvalidRequest(f"The prompt must be token ids between 0 and {size - 1}, at least one.")
-        check_bias(spec.sampling, size)
-        self._ready.open(row, spec)
+        check_sampling(spec.sampling, size)
+        self._ready.open(row, spec, snapshot, cached)
 
-    def prefill(self, row: int, count: int) -> None:
+    def prefill(self, row: int, count: int) -> Sequence[TokenLogprobs]:
         """Run the model on the next `count` prompt tokens and wait for the cache."""
-        self._ready.prefill(row, count)
+        return self._ready.prefill(row, count)
+
+    def snapshot(self, row: int) -> Snapshot | None:
+        """The row's state after all it has been fed; None for caches of a class this engine does not know."""
+        return self._ready.snapshot(row)
+
+    def row_bytes(self, length: int) -> int:
+        """Measured at load: storage of growing layers, in the steps they grow by, with the fixed size of the others."""
+        return self._ready.row_bytes(length)
 
     def step(self, rows: Sequence[int]) -> list[RowStep]:
         """One token for each row, in their order."""

@@ -11,53 +11,114 @@ import mlx.core as mx
 from msgspec.structs import replace
 
 from dragoman.core.errors import EngineFailure
+from dragoman.core.logprobs import TokenLogprobs
+from dragoman.core.snapshot import Snapshot
 from dragoman.engines.base import RowSpec, RowStep
 from dragoman.engines.mlx.arrays import finish
 from dragoman.engines.mlx.batch import LanguageModel
+from dragoman.engines.mlx.caches import is_known
+from dragoman.engines.mlx.constraint import Constraint
 from dragoman.engines.mlx.decoder import Decoder
 from dragoman.engines.mlx.gguf import load_gguf
 from dragoman.engines.mlx.lanes import can_batch
 from dragoman.engines.mlx.load import import_mlx_lm, load_checkpoint
+from dragoman.engines.mlx.packing import Packing
 from dragoman.engines.mlx.precision import Dtype, on_cpu
+from dragoman.engines.mlx.prompt_logprobs import SLICE, prompt_logprobs
 from dragoman.engines.mlx.row import LayerCaches, Row
+from dragoman.engines.mlx.sizes import Layer, bytes_of, measured
+from dragoman.engines.mlx.snapshots import RowSnapshot, snapshot_of
+from dragoman.sampling.breakers import BreakerResolver
 
 _STEPS_BETWEEN_CLEARS = 256
+_FAULTS = (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError)
+_UNPACKED = "Load it with kv_bits 0."
 
 
 class Runtime:
     """Loads on construction: the model, a trial token, and a trial of two rows when several are wanted."""
 
-    def __init__(self, path: Path, dtype: Dtype, lanes: int, context: Callable[[int], int]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        dtype: Dtype,
+        lanes: int,
+        context: Callable[[int], int],
+        packing: Packing | None = None,
+        breakers: BreakerResolver | None = None,
+    ) -> None:
         self._wired = _raise_wired_limit()
+        self._packing = packing or Packing()
         loaded = load_gguf(path, dtype) if path.is_file() else load_checkpoint(path, dtype)
         self._model: LanguageModel = loaded.model
         self._make_caches: Callable[[Any], LayerCaches] = import_mlx_lm("models.cache").make_prompt_cache
         self.context_length = context(loaded.facts.trained_context)
+        self._sizes: tuple[list[Layer], list[Layer]] = ([], [])
         self.vocab_size = self._try_out(path)
         self.facts = replace(loaded.facts, vocab_size=loaded.facts.vocab_size or self.vocab_size)
-        self.lanes = lanes if lanes > 1 and can_batch(self._model, self._new_caches) else 1
+        self.lanes = lanes if lanes > 1 and self._can_batch() else 1
         self.build = f"mlx {version('mlx')} ({'cpu' if on_cpu() else 'gpu'})"
-        self._decoder = Decoder(self._model, self.vocab_size, self.context_length)
+        later = self._packing.later
+        self._decoder = Decoder(self._model, self.vocab_size, self.context_length, later, breakers)
+        self._packed = Decoder(self._model, self.vocab_size, self.context_length, breakers=breakers)
         self._rows: dict[int, Row] = {}
         self._steps = 0
         mx.clear_cache()
 
-    def open(self, number: int, spec: RowSpec) -> None:
+    def open(self, number: int, spec: RowSpec, snapshot: Snapshot | None = None, cached: int = 0) -> None:
         """Begin a row; a row of that number still open is forgotten."""
         self.close(number)
-        self._rows[number] = Row(spec, self._new_caches())
+        constraint = None if spec.mask is None else Constraint(spec.mask, self.vocab_size)
+        if snapshot is None or cached == 0:
+            row = Row(spec, self._new_caches(), constraint=constraint)
+        else:
+            row = Row(spec, _begun(spec, snapshot, cached), cached, constraint)
+        row.packed = self._packing.is_packed(row.caches or [])
+        self._rows[number] = row
 
-    def prefill(self, number: int, count: int) -> None:
+    def prefill(self, number: int, count: int) -> list[TokenLogprobs]:
         """Feed the next `count` prompt tokens. Raises EngineFailure when that reaches the last one."""
         row = self._row(number)
-        chunk = row.spec.prompt[row.fed : row.fed + count]
         if row.caches is None or row.fed + count > len(row.spec.prompt) - 1 or count < 1:
             raise EngineFailure(f"Row {number} cannot prefill {count} tokens at {row.fed} of {len(row.spec.prompt)}.")
-        self._model(mx.array([list(chunk)]), cache=row.caches)
-        finish([cache.state for cache in row.caches])
-        row.fed += count
+        reported = list[TokenLogprobs]()
+        end = row.fed + count
+        while row.fed < end:
+            reported += self._feed(row, end - row.fed)
         # Chunks differ in size, so buffers of one are rarely of use to the next.
         mx.clear_cache()
+        return reported
+
+    def _feed(self, row: Row, count: int) -> list[TokenLogprobs]:
+        """Feed some of the next `count` prompt tokens: as many as can be fed in one piece."""
+        if self._packing.is_due(row):
+            self._packing.convert(row)
+        count = self._packing.piece(row, count)
+        wanted = row.spec.prompt_logprobs
+        if wanted is not None:
+            count = min(count, SLICE)
+        chunk = row.spec.prompt[row.fed : row.fed + count]
+        logits = self._model(mx.array([list(chunk)]), cache=row.caches or [])
+        reported = list[TokenLogprobs]()
+        if wanted is not None:
+            reported = prompt_logprobs(logits[0], row.spec.prompt[row.fed + 1 : row.fed + count + 1], wanted)
+        finish([cache.state for cache in row.caches or []])
+        row.fed += count
+        return reported
+
+    def snapshot(self, number: int) -> RowSnapshot | None:
+        """The row's state after all it was fed; None when its caches are of a class that cannot be copied."""
+        row = self._row(number)
+        caches = row.caches
+        for decoder in (self._decoder, self._packed):
+            caches = decoder.caches_of(row) if caches is None else caches
+        return None if caches is None else snapshot_of(caches, row.fed)
+
+    def row_bytes(self, length: int) -> int:
+        """Bytes of storage, 0 for caches of unknown classes."""
+        later = self._packing.later
+        plain = later is not None and length < later
+        return bytes_of(self._sizes[0 if plain else 1], length)
 
     def step(self, numbers: Sequence[int]) -> list[RowStep]:
         """One token for each row."""
@@ -70,25 +131,51 @@ class Runtime:
         self._steps += 1
         if self._steps % _STEPS_BETWEEN_CLEARS == 0:
             mx.clear_cache()
-        return self._decoder.step(rows)
+        return self._stepped(rows)
 
     def close(self, number: int) -> None:
         """Forget the row; memory goes back to the system when no row is left in the batch."""
         row = self._rows.pop(number, None)
-        if row is not None and (self._decoder.forget(row) or not self._rows):
+        if row is None:
+            return
+        emptied = [decoder.forget(row) for decoder in (self._decoder, self._packed)]
+        if any(emptied) or not self._rows:
             mx.clear_cache()
 
     def unload(self) -> None:
         """Drop rows and weights, wait for what is still running, and give the memory back."""
         self._rows.clear()
-        del self._decoder, self._model
+        del self._decoder, self._packed, self._model
         mx.synchronize()
         mx.clear_cache()
         if self._wired is not None:
             mx.set_wired_limit(self._wired)
 
     def _new_caches(self) -> LayerCaches:
-        return self._make_caches(self._model)
+        return self._packing.new(self._make_caches(self._model))
+
+    def _can_batch(self) -> bool:
+        """Both with the caches rows begin with and with those they change to."""
+        ways: list[Callable[[], LayerCaches]] = [self._new_caches]
+        if self._packing.later is not None:
+            ways.append(lambda: self._packing.pack(self._make_caches(self._model)))
+        return all(can_batch(self._model, way) for way in ways)
+
+    def _stepped(self, rows: Sequence[Row]) -> list[RowStep]:
+        """Quantised rows have a batch of their own where rows begin plain."""
+        if self._packing.later is None:
+            return self._decoder.step(rows)
+        due = [row for row in rows if self._packing.is_due(row)]
+        if due:
+            self._decoder.part_with(due)
+            for row in due:
+                self._packing.convert(row)
+        results = dict[int, RowStep]()
+        for decoder, packed in ((self._decoder, False), (self._packed, True)):
+            mine = [i for i, row in enumerate(rows) if row.packed is packed]
+            if mine:
+                results |= zip(mine, decoder.step([rows[i] for i in mine]), strict=True)
+        return [results[i] for i in range(len(rows))]
 
     def _row(self, number: int) -> Row:
         row = self._rows.get(number)
@@ -98,12 +185,50 @@ class Runtime:
 
     def _try_out(self, path: Path) -> int:
         """Run one token: proves that the model runs, and tells how many logits it really has."""
-        try:
-            logits = self._model(mx.array([[0]]), cache=self._new_caches())
-            finish(logits)
-        except (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
-            raise EngineFailure(f"The model in {path} was loaded but does not run: {error}") from error
+        plain = self._make_caches(self._model)
+        logits = self._tried(path, plain)
+        self._sizes = (_sizes(plain), _sizes(plain))
+        if self._packing.on:
+            self._sizes = (_sizes(plain), _sizes(self._tried_packed()))
         return int(logits.shape[-1])
+
+    def _tried(self, path: Path, caches: LayerCaches) -> mx.array:
+        try:
+            logits = self._model(mx.array([[0]]), cache=caches)
+            finish(logits)
+        except _FAULTS as error:
+            raise EngineFailure(f"The model in {path} was loaded but does not run: {error}") from error
+        return logits
+
+    def _tried_packed(self) -> LayerCaches:
+        """Two tokens with quantised caches, which not every attention takes."""
+        caches = self._packing.pack(self._make_caches(self._model))
+        if not self._packing.is_packed(caches):
+            raise EngineFailure(f"This model has no key-value cache that can be quantised. {_UNPACKED}")
+        try:
+            finish(self._model(mx.array([[0, 0]]), cache=caches))
+            finish(self._model(mx.array([[0]]), cache=caches))
+        except _FAULTS as error:
+            raise EngineFailure(
+                f"This model does not run with a quantised key-value cache: {error}. {_UNPACKED}"
+            ) from error
+        return caches
+
+
+def _begun(spec: RowSpec, snapshot: Snapshot, cached: int) -> LayerCaches:
+    """Caches of a row with its first `cached` prompt tokens."""
+    if not isinstance(snapshot, RowSnapshot):
+        raise EngineFailure("The snapshot was not made by this engine.")
+    cuttable = cached == snapshot.length or (snapshot.trimmable and cached < snapshot.length)
+    if not cuttable or not 0 < cached < len(spec.prompt):
+        raise EngineFailure(
+            f"A snapshot of {snapshot.length} tokens cannot give the first {cached} of a prompt of {len(spec.prompt)}."
+        )
+    return snapshot.begin(cached)
+
+
+def _sizes(caches: LayerCaches) -> list[Layer]:
+    return measured(caches) if all(is_known(cache) for cache in caches) else []
 
 
 def _raise_wired_limit() -> int | None:

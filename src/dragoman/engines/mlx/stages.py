@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.engines.mlx.arrays import add_at, column, to_mlx
+from dragoman.engines.mlx.arrays import add_at, column, put_rows, to_mlx
 from dragoman.engines.mlx.row import Row
-from dragoman.sampling.noise import SMALLEST, step_keys
 from dragoman.sampling.penalties import leaving_index, window_counts
 from dragoman.sampling.vectors import SamplingVectors
 
-_KEY_BLOCK = 32
+_SHORT = 256
+"""Windows up to this many tokens are compared token by token."""
 
 
 class Some:
@@ -23,6 +24,10 @@ class Some:
     def __init__(self, chosen: NDArray[np.int64], total: int) -> None:
         self._at = None if len(chosen) == total else to_mlx(chosen)
 
+    def put(self, target: mx.array, values: mx.array) -> mx.array:
+        """`target` with the chosen rows replaced."""
+        return values if self._at is None else put_rows(target, self._at, values)
+
     def pick(self, values: mx.array) -> mx.array:
         """The chosen rows."""
         return values if self._at is None else values[self._at]
@@ -30,18 +35,79 @@ class Some:
     def change(self, values: mx.array, function: Callable[[mx.array], mx.array]) -> mx.array:
         """`values` in float32 with the chosen rows replaced by `function` of them."""
         values = values.astype(mx.float32)
-        if self._at is None:
-            return function(values)
-        changed = mx.array(values)
-        changed[self._at] = function(values[self._at])
-        return changed
+        return self.put(values, function(self.pick(values)))
 
 
-class Penalties:
-    """Token counts of the rows that are penalised, kept on the device."""
+class Penalties(Protocol):
+    """Repetition, presence and frequency penalties of some rows."""
 
-    def __init__(self, rows: Sequence[Row], vectors: SamplingVectors, vocab_size: int) -> None:
-        chosen = np.flatnonzero(vectors.penalised)
+    def follow(self, tokens: mx.array) -> None:
+        """All rows grew by `tokens`, which may not be known yet."""
+        ...
+
+    def apply(self, logits: mx.array) -> mx.array:
+        """Logits of all rows, penalised where a row asks for it."""
+        ...
+
+
+def penalties_of(
+    rows: Sequence[Row], vectors: SamplingVectors, here: NDArray[np.bool_], vocab_size: int
+) -> list[Penalties]:
+    """Those of the rows that are `here` and penalised, by the length of their windows."""
+    short = (vectors.window >= 0) & (vectors.window <= _SHORT)
+    found: list[Penalties] = []
+    for kind, which in ((Recent, short), (Counted, ~short)):
+        chosen = np.flatnonzero(vectors.penalised & here & which)
+        if len(chosen):
+            found.append(kind(rows, vectors, chosen, vocab_size))
+    return found
+
+
+class Recent:
+    """Penalties of rows with short windows: their last tokens, kept on the device. Only the logits of these change, so
+    the cost hardly depends on the vocabulary."""
+
+    def __init__(
+        self, rows: Sequence[Row], vectors: SamplingVectors, chosen: NDArray[np.int64], vocab_size: int
+    ) -> None:
+        self._some = Some(chosen, len(rows))
+        self._windows = vectors.window[chosen]
+        self._lengths = np.array([len(rows[int(i)].tokens) for i in chosen])
+        width = int(self._windows.max())
+        said = [rows[int(i)].tokens[-width:] for i in chosen]
+        self._tokens = to_mlx(np.array([[0] * (width - len(ids)) + ids for ids in said], dtype=np.int32))
+        self._ages = np.arange(width - 1, -1, -1)
+        self._repetition = column(vectors.repetition[chosen])
+        self._presence = column(vectors.presence[chosen])
+        self._frequency = column(vectors.frequency[chosen])
+
+    def follow(self, tokens: mx.array) -> None:
+        """The oldest token makes room for the newest."""
+        newest = self._some.pick(tokens)[:, None].astype(mx.int32)
+        self._tokens = mx.concatenate([self._tokens[:, 1:], newest], axis=-1)
+        self._lengths = self._lengths + 1
+
+    def apply(self, logits: mx.array) -> mx.array:
+        """Logits of all rows, penalised where a row asks for it."""
+        return self._some.change(logits, self._penalised)
+
+    def _penalised(self, logits: mx.array) -> mx.array:
+        within = to_mlx(self._ages < np.minimum(self._windows, self._lengths)[:, None])
+        # What is outside the window becomes one more mention, not counted, of the newest token, which is never outside.
+        ids = mx.where(within, self._tokens, self._tokens[:, -1:])
+        same = (ids[:, :, None] == ids[:, None, :]) & within[:, None, :]
+        counts = mx.sum(same, axis=-1).astype(mx.float32)
+        values = mx.take_along_axis(logits, ids, axis=-1)
+        damped = mx.where(values > 0, values / self._repetition, values * self._repetition)
+        return mx.put_along_axis(logits, ids, damped - (counts * self._frequency + self._presence), axis=-1)
+
+
+class Counted:
+    """Penalties of rows with long windows: the count of every token of the vocabulary, kept on the device."""
+
+    def __init__(
+        self, rows: Sequence[Row], vectors: SamplingVectors, chosen: NDArray[np.int64], vocab_size: int
+    ) -> None:
         self._some = Some(chosen, len(rows))
         self._rows = [rows[int(i)] for i in chosen]
         self._windows: list[int] = vectors.window[chosen].tolist()
@@ -75,95 +141,3 @@ class Penalties:
         damped = mx.where(logits > 0, logits / self._repetition, logits * self._repetition)
         addend = self._counts.astype(mx.float32) * self._frequency + seen.astype(mx.float32) * self._presence
         return mx.where(seen, damped - addend, logits)
-
-
-class Chance:
-    """Filters, temperature and Gumbel noise of the rows that are not greedy."""
-
-    def __init__(self, vectors: SamplingVectors, steps: NDArray[np.int64], vocab_size: int) -> None:
-        chosen = np.flatnonzero(~vectors.greedy)
-        self._some = Some(chosen, len(steps))
-        self._seeds: list[int] = vectors.seed[chosen].tolist()
-        self._step: list[int] = steps[chosen].tolist()
-        self._temperature = column(vectors.temperature[chosen])
-        self._vocab_size = vocab_size
-        inner = np.flatnonzero(vectors.filtered[chosen])
-        self._filters = Filters(vectors, chosen, inner, vocab_size) if len(inner) else None
-        self._block: NDArray[np.uint32] | None = None
-        self._used = 0
-
-    def scores(self, logits: mx.array) -> mx.array:
-        """Logits of greedy rows; of the others what argmax turns into a draw."""
-        return self._some.change(logits, self._noisy)
-
-    def _noisy(self, logits: mx.array) -> mx.array:
-        kept = self._filters.apply(logits) if self._filters else logits
-        # The peak is taken off first: a tiny temperature then drives the others to -inf, never two of them to +inf.
-        scaled = (kept - mx.max(kept, axis=-1, keepdims=True)) / self._temperature
-        return scaled + self._noise()
-
-    def _noise(self) -> mx.array:
-        """Gumbel noise, one key per row. An even width, because MLX lays odd ones out differently."""
-        width = self._vocab_size + self._vocab_size % 2
-        uniform: Callable[[mx.array], mx.array] = mx.vmap(lambda key: mx.random.uniform(shape=(width,), key=key))
-        drawn = mx.maximum(uniform(to_mlx(self._keys()))[:, : self._vocab_size], SMALLEST)
-        return -mx.log(-mx.log1p(-drawn))
-
-    def _keys(self) -> NDArray[np.uint32]:
-        """Keys of this step, made for a block of steps at once: the hash costs the same for one as for many."""
-        if self._block is None or self._used == _KEY_BLOCK:
-            pairs = zip(self._seeds, self._step, strict=True)
-            self._block = np.stack([step_keys(seed, step, _KEY_BLOCK) for seed, step in pairs])
-            self._step = [step + _KEY_BLOCK for step in self._step]
-            self._used = 0
-        self._used += 1
-        return self._block[:, self._used - 1]
-
-
-class Filters:
-    """top_k, top_p and min_p as one threshold per row: everything at least as likely as the last candidate stays."""
-
-    def __init__(
-        self, vectors: SamplingVectors, chosen: NDArray[np.int64], inner: NDArray[np.int64], vocab_size: int
-    ) -> None:
-        rows = chosen[inner]
-        self._some = Some(inner, len(chosen))
-        top_k, top_p, min_p = vectors.top_k[rows], vectors.top_p[rows], vectors.min_p[rows]
-        min_keep = vectors.min_keep[rows]
-        limited = top_k > 0
-        limit = np.where(limited, np.maximum(top_k, min_keep), vocab_size)
-        # How deep the sorted head must reach: all of it for a row with top_p but without top_k.
-        depth = np.where(limited, limit, np.where(top_p < 1.0, vocab_size, min_keep))
-        self._width = int(depth.max())
-        self._last_k = column(np.minimum(limit, self._width).astype(np.int32) - 1)
-        self._unlimited = column(~limited)
-        self._nucleus = bool((top_p < 1.0).any())
-        self._top_p = column(top_p)
-        self._no_nucleus = column(top_p >= 1.0)
-        self._spare = column(min_keep - 1)
-        with np.errstate(divide="ignore"):
-            self._log_min_p = column(np.log(min_p))
-
-    def apply(self, logits: mx.array) -> mx.array:
-        """Logits with minus infinity for what may not be drawn."""
-        return self._some.change(logits, self._cut)
-
-    def _cut(self, logits: mx.array) -> mx.array:
-        full = self._width >= logits.shape[-1]
-        head = mx.sort(logits if full else mx.topk(logits, self._width, axis=-1), axis=-1)[:, ::-1]
-        peak = head[:, :1]
-        floor = mx.where(self._unlimited, -mx.inf, mx.take_along_axis(head, self._last_k, axis=-1))
-        if self._nucleus:
-            floor = mx.maximum(floor, self._nucleus_floor(logits, head, peak, floor))
-        spare = mx.take_along_axis(head, self._spare, axis=-1)
-        floor = mx.maximum(floor, mx.minimum(peak + self._log_min_p, spare))
-        return mx.where(logits >= floor, logits, -mx.inf)
-
-    def _nucleus_floor(self, logits: mx.array, head: mx.array, peak: mx.array, floor: mx.array) -> mx.array:
-        """The least likely candidate of the smallest set whose mass, among those above `floor`, reaches top_p."""
-        total = mx.sum(mx.where(logits >= floor, mx.exp(logits - peak), 0.0), axis=-1, keepdims=True)
-        weights = mx.where(head >= floor, mx.exp(head - peak), 0.0)
-        before = mx.cumsum(weights, axis=-1, inclusive=False)
-        inside = mx.sum((before < self._top_p * total) & (head >= floor), axis=-1, keepdims=True)
-        last = mx.maximum(inside.astype(mx.int32) - 1, self._spare)
-        return mx.where(self._no_nucleus, -mx.inf, mx.take_along_axis(head, last, axis=-1))
