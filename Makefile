@@ -33,6 +33,11 @@ $(VENV)/.dev-ready: $(VENV)/bin/uv pyproject.toml constraints.txt
 	@$(UV) --editable '.[llamacpp,mlx]' --group dev
 	@touch $@ $(VENV)/.serve-ready
 
+$(VENV)/.bench-ready: $(VENV)/.dev-ready
+	@echo "== Installing the bench's plotting and profiling tools"
+	@$(UV) --group bench
+	@touch $@
+
 .PHONY: serve
 serve: $(VENV)/.serve-ready ## Set up and serve the starter model, or MODEL=… with ARGS='…'
 	@echo "== Starting the server"
@@ -50,7 +55,7 @@ check: $(VENV)/.dev-ready ## Lint, types, import contracts
 	@echo "== import contracts" && $(BIN)/lint-imports
 
 .PHONY: bench
-bench: $(VENV)/.dev-ready ## Measure: ratios from one run, as a table
+bench: $(VENV)/.bench-ready ## Measure: ratios from one run, as a table
 	@echo "== Measuring"
 	@$(BIN)/python -m bench $(ARGS)
 
@@ -66,7 +71,7 @@ agents: $(VENV)/.dev-ready ## Run real coding agents against the scripted engine
 
 .PHONY: lock
 lock: $(VENV)/bin/uv ## Pin all dependencies anew in constraints.txt
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev \
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --group bench \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --upgrade pyproject.toml --output-file constraints.txt
 
 .PHONY: clean

@@ -60,6 +60,8 @@ class EngineSettings:
     """Memory for the key/value caches of running requests on MLX; more requests wait; 0: no limit."""
     kv_bits: Literal[0, 4, 8] = 0
     """Bits of the key/value cache on MLX; 0: as the model computes."""
+    mlx_blas: str = "auto"
+    """BLAS of MLX on a Linux CPU: auto, off, or the path of a library."""
     threads: int = 0
     """Engine threads; 0: the cores this process may really use."""
     dtype: Literal["auto", "float32", "bfloat16", "float16", "quantized"] = "auto"

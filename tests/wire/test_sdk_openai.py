@@ -190,7 +190,10 @@ def test_ignored_fields_are_listed(client: openai.OpenAI) -> None:
 def test_a_second_turn_reuses_the_first(client: openai.OpenAI) -> None:
     history = [{"role": "user", "content": "WORDS please. " + "The same long beginning. " * 20}]
     first = client.chat.completions.create(model="x", messages=history)
-    history += [{"role": "assistant", "content": first.choices[0].message.content}, {"role": "user", "content": "More."}]
+    history += [
+        {"role": "assistant", "content": first.choices[0].message.content},
+        {"role": "user", "content": "More."},
+    ]
     second = client.chat.completions.create(model="x", messages=history)
     cached = second.usage.prompt_tokens_details.cached_tokens
     assert cached >= 0.9 * first.usage.prompt_tokens

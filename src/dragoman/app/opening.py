@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from dragoman.app.blas.choice import ensure
 from dragoman.app.choice import choose_engine
 from dragoman.app.context import fit_context, kv_bytes_per_token
 from dragoman.backend.base import Backend
@@ -29,6 +30,7 @@ from dragoman.prompt.template_files import read_template
 from dragoman.sampling.breakers import BreakerTable
 from dragoman.scheduler.limits import SchedulerLimits
 from dragoman.service.models import ServedModel
+from dragoman.telemetry.log import logger
 
 # llama-server's defaults, for models that recommend nothing.
 BUILT_IN = SamplingSpec(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05)
@@ -122,6 +124,8 @@ def _mlx(model: LocalModel, settings: Settings, tokenizer: Tokenizer) -> tuple[B
     from dragoman.engines.mlx.engine import MlxEngine, MlxOptions
 
     engine = settings.engine
+    # Before the engine imports MLX: what is bound then stays bound.
+    logger("engine").info(ensure(engine.mlx_blas, "mlx", engine.threads).sentence)
     options = MlxOptions(
         path=str(model.path),
         context_length=_context(model, engine),

@@ -24,7 +24,7 @@ def print_report(settings: Settings) -> int:
         mark = "installed" if state.installed else "missing"
         print(f"engine {state.name}: {mark} ({state.detail})")
     if any(state.name == "mlx" and state.installed for state in engine_states()):
-        for line in blas_lines(str(getattr(settings.engine, "mlx_blas", "auto")), settings.engine.threads):
+        for line in blas_lines(settings.engine.mlx_blas, settings.engine.threads):
             print(line)
     models = _wanted(settings, store)
     for model in models:

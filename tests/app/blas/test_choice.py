@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -154,28 +155,36 @@ def test_shared_once_and_right_and_nothing_restarted() -> None:
     assert result["same"]
 
 
+RECORDER = """
+static int seen[3];
+int *seen_sizes(void) { return seen; }
+void cblas_sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
+                 int ldb, float beta, float *c, int ldc) { seen[0] = m; seen[1] = n; seen[2] = k; }
+"""
+
 BOUND = """
-import ctypes, json
-from dragoman.app.blas.bridge import share
-seen = []
-I, P, F = ctypes.c_int64, ctypes.c_void_p, ctypes.c_float
-@ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int, ctypes.c_int, I, I, I, F, P, I, P, I, F, P, I)
-def multiply(*arguments):
-    seen.append(arguments[3:6])
-share({"cblas_sgemm": ctypes.cast(multiply, P).value}, wide=True)
+import ctypes, json, sys
+library = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
+library.seen_sizes.restype = ctypes.POINTER(ctypes.c_int)
 import mlx.core as mx
 mx.set_default_device(mx.cpu)
 mx.eval(mx.ones((3, 50)) @ mx.ones((50, 7)))
 mx.synchronize()
-print(json.dumps(seen))
+print(json.dumps(library.seen_sizes()[0:3]))
 """
 
 
 @linux
 @pytest.mark.mlx
-def test_mlx_binds_what_was_shared_before_its_import() -> None:
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_mlx_binds_what_was_shared_before_its_import(tmp_path: Path) -> None:
     pytest.importorskip("mlx")
-    assert in_a_process(BOUND, LD_PRELOAD="") == [[3, 7, 50]]
+    source, library = tmp_path / "recorder.c", tmp_path / "recorder.so"
+    source.write_text(RECORDER)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    command = [sys.executable, "-c", BOUND, str(library)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "LD_PRELOAD": ""})
+    assert json.loads(done.stdout) == [3, 7, 50]
 
 
 LATE = """

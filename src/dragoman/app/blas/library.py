@@ -1,4 +1,8 @@
-"""A BLAS library loaded into this process: its names, its integers, its threads. Knows no MLX and no settings."""
+"""A BLAS library loaded into this process: what it is, how many threads it uses. Knows no MLX and no settings.
+
+Only libraries that export the standard `cblas_sgemm` with 32-bit integers serve, since that is what MLX is linked with.
+The copies of OpenBLAS inside Python wheels name it differently, so that several can live in one process.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +13,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from msgspec import Struct
-
-from dragoman.app.blas.bridge import BRIDGED, VECTORS, bridgeable, share
-
-
-class Naming(Struct, frozen=True):
-    """How a build of a BLAS names its functions; `wide`: it takes 64-bit integers."""
-
-    prefix: str = ""
-    suffix: str = ""
-    wide: bool = False
-
-    def of(self, name: str) -> str:
-        """The name in this build of what is `name` in the standard."""
-        return f"{self.prefix}{name}{self.suffix}"
-
-
-STANDARD = Naming()
-_NAMINGS = (STANDARD, Naming("scipy_"), Naming("scipy_", "64_", wide=True), Naming("", "64_", wide=True))
-
 # Setters of the number of threads, and the variables that say the user has chosen it.
 _THREAD_SETTERS = ("openblas_set_num_threads", "MKL_Set_Num_Threads", "bli_thread_set_num_threads")
 _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS")
@@ -36,17 +20,13 @@ _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREAD
 
 class BlasLibrary:
     """Opened for this process alone until it is shared. Raises OSError when the library cannot be loaded or exports
-    no `cblas_sgemm` under any name known here."""
+    no `cblas_sgemm`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._library = ctypes.CDLL(str(path))
-        found = [naming for naming in _NAMINGS if self._has(naming.of("cblas_sgemm"))]
-        if not found:
+        if not self._has("cblas_sgemm"):
             raise OSError(f"{path.name} exports no cblas_sgemm")
-        self.naming = found[0]
-        if self.naming != STANDARD and not bridgeable():
-            raise OSError(f"{path.name} exports {self.naming.of('cblas_sgemm')} instead of cblas_sgemm")
 
     @property
     def title(self) -> str:
@@ -63,37 +43,21 @@ class BlasLibrary:
         if any(environment.get(name) for name in _THREAD_VARIABLES):
             return
         for setter in _THREAD_SETTERS:
-            if self._has(self.naming.of(setter)):
-                self._library[self.naming.of(setter)](ctypes.c_long(count))
+            if self._has(setter):
+                self._library[setter](ctypes.c_long(count))
 
     def share(self) -> ctypes.CDLL:
-        """Put its `cblas_sgemm` before that of every library loaded later, for good. Gives what exports it. Raises
-        OSError where the system forbids it."""
-        if bridgeable():
-            try:
-                return self._bridge()
-            except OSError:
-                if self.naming != STANDARD:
-                    raise
+        """Put its `cblas_sgemm` before that of every library loaded later, for good: a symbol in the global scope wins
+        over the same symbol in a library that is loaded later (dlopen(3), RTLD_GLOBAL). Gives what exports it."""
         return ctypes.CDLL(str(self.path), mode=ctypes.RTLD_GLOBAL)
-
-    def _bridge(self) -> ctypes.CDLL:
-        targets = {name: self._address(name) for name in BRIDGED}
-        vectors = [self._address(name) for name in VECTORS]
-        return share(targets, vectors, wide=self.naming.wide)
 
     def _has(self, symbol: str) -> bool:
         return hasattr(self._library, symbol)
 
-    def _address(self, name: str) -> int:
-        if not self._has(self.naming.of(name)):
-            raise OSError(f"{self.path.name} exports no {self.naming.of(name)}")
-        return ctypes.cast(self._library[self.naming.of(name)], ctypes.c_void_p).value or 0
-
     def _text(self, name: str) -> str:
-        if not self._has(self.naming.of(name)):
+        if not self._has(name):
             return ""
-        function = self._library[self.naming.of(name)]
+        function = self._library[name]
         function.restype = ctypes.c_char_p
         text: bytes | None = function()
         return (text or b"").decode(errors="replace").strip()
@@ -110,7 +74,7 @@ class BlasLibrary:
 
 def shared_blas() -> Path | None:
     """The file whose `cblas_sgemm` a library loaded from now on would use instead of its own: one preloaded or shared
-    before. None when there is none. Of bridges no file name is known: they give the path of the memory they live in."""
+    before. None when there is none."""
     process = ctypes.CDLL(None)
     if not hasattr(process, "cblas_sgemm"):
         return None

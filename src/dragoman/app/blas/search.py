@@ -7,12 +7,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 from msgspec import Struct
 
-HOW_TO_GET_ONE = "pip install scipy-openblas32, or the system's libopenblas0 (apt) or openblas (dnf, pacman)"
+HOW_TO_GET_ONE = "install the system's libopenblas0 (apt) or openblas (dnf, pacman), or pip install mkl"
 
 # Sonames in order of preference; of OpenBLAS the builds that use threads first. Names such as libblas.so.3 may stand
 # for a reference BLAS and are not looked for.
@@ -37,18 +36,14 @@ class Candidate(Struct, frozen=True):
 
 
 def candidates() -> Iterator[Candidate]:
-    """Libraries on this machine in order of preference: the system's, those of this Python environment, and last the
-    one that NumPy's wheel brings along."""
-    spec = find_spec("numpy")
-    packages = [Path(spec.origin).parent.parent] if spec and spec.origin else []
-    yield from search(loader_cache(), Path(sys.prefix), packages)
+    """Libraries on this machine in order of preference: the system's, then those of this Python environment."""
+    yield from search(loader_cache(), Path(sys.prefix))
 
 
-def search(cache: str, prefix: Path, packages: list[Path]) -> Iterator[Candidate]:
-    """Candidates in `cache` (the output of `ldconfig -p`), an environment's `prefix` and its folders of `packages`;
-    each file once."""
+def search(cache: str, prefix: Path) -> Iterator[Candidate]:
+    """Candidates in `cache` (the output of `ldconfig -p`) and in an environment's `prefix`; each file once."""
     seen: set[Path] = set()
-    for candidate in (*_system(cache), *_environment(prefix), *_packages(packages)):
+    for candidate in (*_system(cache), *_environment(prefix)):
         real = candidate.path.resolve()
         if candidate.path.is_file() and real not in seen:
             seen.add(real)
@@ -66,14 +61,6 @@ def _system(cache: str) -> Iterator[Candidate]:
 def _environment(prefix: Path) -> Iterator[Candidate]:
     for soname in _SONAMES:
         yield Candidate(prefix / "lib" / soname, "found in the Python environment")
-
-
-def _packages(folders: list[Path]) -> Iterator[Candidate]:
-    for folder in folders:
-        for path in sorted(folder.glob("scipy_openblas32/lib/lib*openblas*.so*")):
-            yield Candidate(path, "found in the package scipy-openblas32")
-        for path in sorted(folder.glob("numpy.libs/lib*openblas*.so*")):
-            yield Candidate(path, "the one NumPy brings along")
 
 
 def loader_cache() -> str:
