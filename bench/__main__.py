@@ -43,7 +43,7 @@ def read(arguments: Sequence[str] | None) -> tuple[list[str], Options]:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"which parts to run ({', '.join(PARTS)}); none: all")
     parser.add_argument("--rounds", type=_positive, help="rounds of each measurement; 3, or 2 when quick")
-    parser.add_argument("--quick", action="store_true", help="small sizes: all parts within three minutes")
+    parser.add_argument("--quick", action="store_true", help="small sizes: all parts in a few minutes")
     parser.add_argument("--blas", default="auto", help="a BLAS for MLX on a Linux CPU: path, auto or off")
     parser.add_argument("--model", type=Path, help="the starter model's GGUF file; none: the one in the store")
     given = parser.parse_args(arguments)

@@ -179,7 +179,7 @@ async def test_prompts_are_on_the_receipt_only_when_told() -> None:
         assert (made.booked[0].prompts, made.booked[0].answers) == ((), ())
     async with desk(log_prompts=True) as made:
         await made.call("WORDS")
-        assert (made.booked[0].prompts, made.booked[0].answers) == (("WORDS",), ("one two three four",))
+        assert (made.booked[0].prompts, made.booked[0].answers) == (("<|bos|>WORDS",), ("one two three four",))
 
 
 @pytest.mark.parametrize("taken", [0, 2])
