@@ -76,8 +76,9 @@ def percentile(values: Sequence[float], share: float) -> float:
 def rows_of(
     part: str, workload: str, ours: Sequence[Mapping[str, float]], peer: Sequence[Mapping[str, float]] = ()
 ) -> list[Row]:
-    """The rounds of one workload, metric by metric."""
+    """The rounds of one workload, metric by metric; a metric that one of them lacks is left out."""
     return [
         Row(part, workload, metric, tuple(one[metric] for one in ours), tuple(one[metric] for one in peer))
         for metric in ours[0]
+        if all(metric in one for one in (*ours, *peer))
     ]

@@ -48,3 +48,8 @@ def test_rows_of_rounds() -> None:
     assert first == Row("p", "w", "gap p50", (1.0, 3.0), (5.0, 7.0))
     assert second == Row("p", "w", "gap p99", (2.0, 4.0), (6.0, 8.0))
     assert {"gap p50", "gap p99"} <= set(METRICS)
+
+
+def test_a_metric_that_a_round_lacks_is_left_out() -> None:
+    rows = rows_of("p", "w", [{"a": 1.0, "b": 2.0}, {"a": 2.0, "b": 3.0}], [{"a": 1.0, "b": 1.0}, {"a": 1.0}])
+    assert [row.metric for row in rows] == ["a"]
