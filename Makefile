@@ -59,6 +59,11 @@ bench: $(VENV)/.bench-ready ## Measure: ratios from one run, as a table
 	@echo "== Measuring"
 	@$(BIN)/python -m bench $(ARGS)
 
+.PHONY: soak
+soak: $(VENV)/.dev-ready ## Half an hour of streams with random departures (ARGS='--minutes 5')
+	@echo "== Soaking"
+	@$(BIN)/python -m bench.soak $(ARGS)
+
 .PHONY: docs
 docs: $(VENV)/.dev-ready ## Write the generated parts of docs/
 	@echo "== Writing docs/cli.md"

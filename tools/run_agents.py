@@ -28,8 +28,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "script.json"
         script.write_text(json.dumps(SCRIPT))
-        with dragoman("--engine", "fake", "--script", str(script), "--log-level", "error") as url:
-            results = {name: _try(run, url, Path(folder) / name) for name, run in AGENTS.items()}
+        with dragoman("--engine", "fake", "--script", str(script)) as server:
+            results = {name: _try(run, server.url, Path(folder) / name) for name, run in AGENTS.items()}
     for name, fault in results.items():
         print(f"{name}: {'ok' if fault is None else fault}")
     raise SystemExit(any(results.values()))
