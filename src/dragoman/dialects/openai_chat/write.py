@@ -23,9 +23,9 @@ from dragoman.core.logprobs import LogprobEntry
 from dragoman.dialects.base import Frame, ReplyContext
 from dragoman.dialects.openai_chat.logprobs import LogprobBlock, logprob_block
 from dragoman.dialects.openai_errors import error_body
+from dragoman.dialects.openai_reply import DONE, chunk_head, reply_id
 from dragoman.dialects.openai_usage import RunningUsage, UsageObject, answer_usage, usage_object
 
-_DONE = Frame(b"[DONE]")
 _FINISH: dict[FinishReason, str] = {
     FinishReason.EOS: "stop",
     FinishReason.STOP: "stop",
@@ -120,12 +120,13 @@ class ChatWriter:
     """Writes one reply. The constant parts of a chunk are encoded once, so that a token costs one string encoding."""
 
     def __init__(self, context: ReplyContext, reply: ChatReply) -> None:
-        self._id = "chatcmpl-" + context.request_id.removeprefix("req_")
+        self._id = reply_id("chatcmpl-", context)
         self._context = context
         self._reply = reply
         self._states: dict[int, _ChoiceState] = {}
         self._usage = RunningUsage(reply.n)
-        self._head, self._no_choices = self._constants()
+        start = chunk_head(context, self._id, "chat.completion.chunk")
+        self._head, self._no_choices = start + b'{"index":', start + b"]"
         self._tail = b',"usage":null}' if reply.include_usage else b"}"
         self._plain = not (reply.logprobs or reply.running_usage)
 
@@ -143,9 +144,9 @@ class ChatWriter:
     def end(self) -> list[Frame]:
         """The usage chunk where it was asked for, then the end mark."""
         if not self._reply.include_usage:
-            return [_DONE]
+            return [DONE]
         usage = _json(usage_object(self._usage.total))
-        return [Frame(self._no_choices + b',"usage":' + usage + b"}"), _DONE]
+        return [Frame(self._no_choices + b',"usage":' + usage + b"}"), DONE]
 
     def whole(self, answer: Answer) -> bytes:
         """The chat.completion object."""
@@ -159,18 +160,6 @@ class ChatWriter:
                 usage=usage_object(answer_usage(answer, self._reply.n)),
             )
         )
-
-    def _constants(self) -> tuple[bytes, bytes]:
-        card = self._context.card
-        chunk = {
-            "id": self._id,
-            "object": "chat.completion.chunk",
-            "created": self._context.created,
-            "model": card.id,
-            "system_fingerprint": card.engine_build or None,
-        }
-        start = _json(chunk)[:-1] + b',"choices":['
-        return start + b'{"index":', start + b"]"
 
     def _open(self) -> list[Frame]:
         self._states = {choice: _ChoiceState() for choice in range(self._reply.n)}

@@ -24,9 +24,9 @@ from dragoman.core.logprobs import LogprobEntry
 from dragoman.dialects.base import Frame, ReplyContext
 from dragoman.dialects.openai_completions.logprobs import LegacyLogprobs, LogprobLog
 from dragoman.dialects.openai_errors import error_body
+from dragoman.dialects.openai_reply import DONE, chunk_head, reply_id
 from dragoman.dialects.openai_usage import RunningUsage, UsageObject, answer_usage, usage_object
 
-_DONE = Frame(b"[DONE]")
 _LENGTH = (FinishReason.LENGTH, FinishReason.CONTEXT)
 # A raw completion has one text; whatever the model wrote belongs to it.
 _WRITTEN: tuple[PartKind, ...] = ("text", "reasoning", "refusal")
@@ -86,12 +86,12 @@ class CompletionWriter:
     """Writes one reply. The constant parts of a chunk are encoded once, so that a token costs one string encoding."""
 
     def __init__(self, context: ReplyContext, reply: CompletionReply) -> None:
-        self._id = "cmpl-" + context.request_id.removeprefix("req_")
+        self._id = reply_id("cmpl-", context)
         self._context = context
         self._reply = reply
         self._states: dict[int, _ChoiceState] = {}
         self._usage = RunningUsage(reply.n)
-        self._head = self._constant_head()
+        self._head = chunk_head(context, self._id, "text_completion")
         self._tail = b',"usage":null}' if reply.include_usage else b"}"
 
     def frames(self, event: Event) -> list[Frame]:
@@ -110,9 +110,9 @@ class CompletionWriter:
     def end(self) -> list[Frame]:
         """The usage chunk where it was asked for, then the end mark."""
         if not self._reply.include_usage:
-            return [_DONE]
+            return [DONE]
         usage = _json(usage_object(self._usage.total))
-        return [Frame(self._head + b'],"usage":' + usage + b"}"), _DONE]
+        return [Frame(self._head + b'],"usage":' + usage + b"}"), DONE]
 
     def whole(self, answer: Answer) -> bytes:
         """The text_completion object."""
@@ -126,17 +126,6 @@ class CompletionWriter:
                 usage=usage_object(answer_usage(answer, self._reply.n)),
             )
         )
-
-    def _constant_head(self) -> bytes:
-        card = self._context.card
-        chunk = {
-            "id": self._id,
-            "object": "text_completion",
-            "created": self._context.created,
-            "model": card.id,
-            "system_fingerprint": card.engine_build or None,
-        }
-        return _json(chunk)[:-1] + b',"choices":['
 
     def _log(self) -> LogprobLog:
         """An echoed prompt has entries of its own here, so offsets begin with it."""
