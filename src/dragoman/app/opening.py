@@ -81,10 +81,13 @@ def open_script(settings: Settings) -> Opening:
     script = load_script(path) if path else FakeScript()
     card = card_of(script, name=settings.alias[0] if settings.alias else "fake", path=str(path or ""))
     tokenizer = FakeTokenizer(script)
+    builder = PromptBuilder(tokenizer, script.chat_template)
     return Opening(
-        card=msgspec.structs.replace(card, aliases=settings.alias[1:], sampling_defaults=_WINDOW),
+        card=msgspec.structs.replace(
+            card, aliases=settings.alias[1:], template_caps=_abilities(builder), sampling_defaults=_WINDOW
+        ),
         tokenizer=tokenizer,
-        builder=PromptBuilder(tokenizer, script.chat_template),
+        builder=builder,
         backend=_local(lambda: FakeEngine(script, **_overrides(settings.engine)), settings.engine, "fake"),
         facts=dict,
     )
@@ -194,6 +197,7 @@ def _card(
         created=model.modified,
         trained_context=model.trained_context,
         chat_template=builder.template_source,
+        template_caps=_abilities(builder),
         bos_token=tokenizer.bos_token,
         eos_token=tokenizer.eos_token,
         tools=bool(builder.reply_format.tool_family),
@@ -201,6 +205,10 @@ def _card(
         sampling_defaults=_recommended(model).over(_WINDOW),
         metadata=_metadata(header.metadata) if header else {},
     )
+
+
+def _abilities(builder: PromptBuilder) -> frozenset[str]:
+    return frozenset(name for name, able in msgspec.structs.asdict(builder.template_caps).items() if able)
 
 
 def _recommended(model: LocalModel) -> SamplingSpec:

@@ -31,7 +31,8 @@ class ModelCard(Struct, frozen=True, kw_only=True):
     """A model as clients see it. Lengths in tokens, sizes in bytes, times in Unix seconds.
 
     `id` is the name answers carry; every name in `aliases` is accepted too. `context_length` is the effective
-    window of one request, `trained_context` that of the checkpoint.
+    window of one request, `trained_context` that of the checkpoint. `template_caps` names what the chat template
+    renders by itself (tools, tool_calls, system_role, …), as found by rendering.
     """
 
     id: str
@@ -52,6 +53,7 @@ class ModelCard(Struct, frozen=True, kw_only=True):
     trained_context: int = 0
     lanes: int = 1
     chat_template: str = ""
+    template_caps: frozenset[str] = frozenset()
     bos_token: str = ""
     eos_token: str = ""
     tools: bool = False

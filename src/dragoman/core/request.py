@@ -84,5 +84,4 @@ class Request(Struct, frozen=True, kw_only=True):
     logprobs: int | None = None
     prompt_logprobs: int | None = None
     progress: bool = False
-    truncate: bool = False
     cache: CacheHints = CacheHints()

@@ -46,6 +46,7 @@ CARD = ModelCard(
     quantization="Q4_1",
     context_length=2048,
     chat_template=load("props_get").answer["chat_template"],
+    template_caps=frozenset({"string_content", "system_role"}),
     bos_token="<|im_start|>",
     eos_token="<|im_end|>",
 )

@@ -179,8 +179,9 @@ def test_tools_format_and_thinking() -> None:
     assert (tool.name, tool.description, tool.parameters) == ("f", "d", {"type": "object"})
     assert request.input.thinking == Thinking("on", effort="high")
     assert request.format == OutputFormat("json_schema", '{"type":"object"}')
-    assert (request.truncate, request.logprobs) == (True, 3)
-    assert chat(truncate=False).requests[0].truncate is False
+    assert request.logprobs == 3
+    assert call.ignored == ("truncate",)
+    assert chat(truncate=False).ignored == ()
     assert chat(think=False).requests[0].input.thinking == Thinking("off")  # type: ignore[union-attr]
     assert chat(format="json").requests[0].format == OutputFormat("json")
     assert chat(format="").requests[0].format is None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from dragoman.core.errors import Unavailable
@@ -15,8 +13,6 @@ from dragoman.dialects.llamacpp.schema import read_scalars
 from dragoman.dialects.llamacpp.settings import default_settings
 
 _encode = msgspec.json.encode
-
-_TOOLS = re.compile(r"\btools\b")
 
 
 def read_health(wire: WireRequest) -> SmallCall:
@@ -66,18 +62,16 @@ def _write_props(state: ModelState) -> bytes:
 
 
 def _template_caps(card: ModelCard) -> dict[str, bool]:
-    """What the chat template itself can take, read off its text; what this server adds to it does not count, and
-    unknown abilities are told as absent."""
-    template = card.chat_template
-    calls = "tool_calls" in template
+    """What the chat template itself renders; what this server adds to it does not count."""
+    caps = card.template_caps
     return {
-        "supports_object_arguments": False,
-        "supports_parallel_tool_calls": calls,
-        "supports_preserve_reasoning": False,
-        "supports_reasoning_effort": "reasoning_effort" in template,
-        "supports_string_content": bool(template),
-        "supports_system_role": bool(template) and "System role not supported" not in template,
-        "supports_tool_calls": calls,
-        "supports_tools": _TOOLS.search(template) is not None,
-        "supports_typed_content": "content is iterable" in template or "content is string" in template,
+        "supports_object_arguments": {"tool_calls", "object_arguments"} <= caps,
+        "supports_parallel_tool_calls": "parallel_tool_calls" in caps,
+        "supports_preserve_reasoning": "reasoning" in caps,
+        "supports_reasoning_effort": "reasoning_effort" in caps,
+        "supports_string_content": "string_content" in caps,
+        "supports_system_role": "system_role" in caps,
+        "supports_tool_calls": "tool_calls" in caps,
+        "supports_tools": "tools" in caps,
+        "supports_typed_content": "typed_content" in caps,
     }

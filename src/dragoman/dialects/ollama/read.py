@@ -91,14 +91,14 @@ def _call(fields: dict[str, Any], body: AnswerBody, prompt: Input, shape: Shape)
         stop=options.stop,
         format=read_format(body.format),
         logprobs=logprobs,
-        truncate=body.truncate is True,
     )
     reply = ReplyOptions(model=body.model or "", shape=shape, logprobs=logprobs is not None)
     return GenerateCall(
         requests=(request,),
         stream=body.stream is not False,
         writer=partial(AnswerWriter, reply),
-        ignored=(*unknown_fields(fields, type(body)), *options.ignored),
+        # A prompt that does not fit is refused, so a wish to have it cut has no effect.
+        ignored=(*unknown_fields(fields, type(body)), *(("truncate",) if body.truncate else ()), *options.ignored),
     )
 
 
