@@ -21,7 +21,8 @@ class Clock:
 
 
 class RecordingEngine(FakeEngine):
-    """`calls` are (name, row or rows, count); `misused` what open() had to complain of, which a scheduler may survive.
+    """`calls` are (name, row or rows, count), one for each row where several are prefilled together; `together` are the
+    (row, count) of those; `misused` what open() had to complain of, which a scheduler may survive.
     With a clock, an open takes 1, a prefilled token 2, a step 16 seconds."""
 
     def __init__(
@@ -35,6 +36,7 @@ class RecordingEngine(FakeEngine):
         super().__init__(script, lanes=lanes, context_length=context_length)
         self.clock = clock or Clock()
         self.calls: list[tuple[str, object, int]] = []
+        self.together: list[list[tuple[int, int]]] = []
         self.misused: list[str] = []
         self.load()
 
@@ -52,6 +54,10 @@ class RecordingEngine(FakeEngine):
         self.calls.append(("prefill", row, count))
         self.clock.now += 2 * count
         return super().prefill(row, count)
+
+    def prefill_many(self, work: Sequence[tuple[int, int]]) -> list[Sequence[TokenLogprobs] | Exception]:
+        self.together.append(list(work))
+        return super().prefill_many(work)
 
     def step(self, rows: Sequence[int]) -> list[RowStep]:
         self.calls.append(("step", tuple(rows), 0))

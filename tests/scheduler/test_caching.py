@@ -149,14 +149,14 @@ def test_without_a_cache_nothing_is_split_or_kept(caplog: pytest.LogCaptureFixtu
             raise AssertionError("not wanted")
 
     engine = Sealed(FakeScript(rules=(FakeRule(pieces=ANSWER),)))
-    scheduler = scheduler_of(engine)
+    scheduler = scheduler_of(engine, prefill_chunk=200)
     scheduler.add(request("a", SYSTEM, 5, stable_boundary=150), 100.0)
     scheduler.step()
     scheduler.add(request("b", SYSTEM, 5, cache=CacheHints(reuse=False)), 100.0)
     scheduler.step()
     scheduler.cancel("b")
     drained(scheduler)
-    assert [call[2] for call in engine.named("prefill")] == [256, len(SYSTEM) - 257, 512 - len(SYSTEM) + 1]
+    assert [call[2] for call in engine.named("prefill")] == [200, len(SYSTEM) - 201, 400 - len(SYSTEM) + 1]
     assert caplog.text == ""
 
 

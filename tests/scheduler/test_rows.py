@@ -9,7 +9,6 @@ from dragoman.core.errors import EngineFailure, InvalidRequest
 from dragoman.core.exchange import EngineFinish, EngineRequest
 from dragoman.core.logprobs import TokenLogprobs
 from dragoman.core.mask import MaskProvider
-from dragoman.core.request import OutputFormat
 from dragoman.engines.fake import FakeScript
 from tests.scheduler.driving import FOREVER, chunks_of, drained, last_of, request, scheduler_of, text_of
 from tests.scheduler.recording import RecordingEngine
@@ -38,15 +37,15 @@ class Spelled:
 
 def test_a_mask_is_given_to_its_row_and_ends_the_answer() -> None:
     def mask_for(wanted: EngineRequest) -> MaskProvider | None:
-        return Spelled("yes") if wanted.format is not None else None
+        return Spelled("yes") if wanted.grammar is not None else None
 
     engine = RecordingEngine(LOGITS)
     scheduler = scheduler_of(engine, mask_for=mask_for)
-    scheduler.add(request("a", "well?", 20, format=OutputFormat(kind="json_object")), 100.0)
+    scheduler.add(request("a", "well?", 20, grammar='%llguidance {}\nstart: "a"'), 100.0)
     scheduler.add(request("b", "well?", 20), 100.0)
     deliveries = drained(scheduler)
     assert text_of(engine, deliveries) == "yes"
-    assert last_of(deliveries).chunk.finish is EngineFinish.EOS
+    assert last_of(deliveries).chunk.finish is EngineFinish.COMPLETE
     assert len(text_of(engine, deliveries, "b")) == 20
     assert last_of(deliveries, "b").chunk.finish is EngineFinish.LENGTH
 
@@ -76,7 +75,7 @@ def test_the_prompt_is_scored_before_the_first_token() -> None:
         scored = [entry for chunk in chunks for entry in chunk.prompt_logprobs]
         assert [entry.chosen.id for entry in scored] == list(b"123456789")
         assert {len(entry.top) for entry in scored} == {2}
-        assert [len(chunk.prompt_logprobs) for chunk in chunks if chunk.prompt_logprobs] == [4, 4, 1]
+        assert [len(chunk.prompt_logprobs) for chunk in chunks if chunk.prompt_logprobs] == [4, 5]
         first = next(place for place, chunk in enumerate(chunks) if chunk.tokens)
         assert not any(chunk.prompt_logprobs for chunk in chunks[first:])
 

@@ -24,7 +24,7 @@ def test_an_answer_from_start_to_end() -> None:
     scheduler.add(request("a", "hi you", 10, stop_tokens=stop), 100.0)
     deliveries = drained(scheduler)
     first, *_, last = chunks_of(deliveries)
-    assert first == TokenChunk(started=0)
+    assert first == TokenChunk(started=0, row=0, lane="batched")
     assert text_of(engine, deliveries) == "Hello<|eos|>"
     assert last.finish is EngineFinish.EOS
     assert last.tokens == (engine.tokenizer.special("<|eos|>"),)
@@ -65,14 +65,14 @@ def test_times_are_those_of_the_engine() -> None:
 
 def test_progress_goes_from_the_cached_to_all_tokens() -> None:
     engine = RecordingEngine(FOREVER)
-    scheduler = scheduler_of(engine, prefill_chunk=4)
+    scheduler = scheduler_of(engine, prefill_chunk=3)
     scheduler.add(request("a", "0123456789", 2, progress=True), 100.0)
     chunks = chunks_of(drained(scheduler))
     reports = [chunk.progress for chunk in chunks if chunk.progress]
     assert [(report.processed, report.cached, report.total) for report in reports] == [
         (0, 0, 10),
-        (4, 0, 10),
-        (8, 0, 10),
+        (3, 0, 10),
+        (6, 0, 10),
         (10, 0, 10),
     ]
     assert reports[-1] == Progress(total=10, cached=0, processed=10, ms=(1 + 2 * 9 + 16) * 1000.0)
@@ -104,9 +104,9 @@ def test_one_budget_serves_several_short_prompts() -> None:
     engine = RecordingEngine(FOREVER)
     scheduler = scheduler_of(engine, prefill_chunk=8)
     for id in "abcd":
-        scheduler.add(request(id, "1234"), 100.0)
+        scheduler.add(request(id, "12345"), 100.0)
     scheduler.step()
-    assert engine.named("prefill") == [("prefill", 0, 3), ("prefill", 1, 3), ("prefill", 2, 2)]
+    assert engine.named("prefill") == [("prefill", 0, 4), ("prefill", 1, 4)]
     assert engine.named("step") == [("step", (0, 1), 0)]
 
 
@@ -339,13 +339,13 @@ def test_a_close_that_raises_does_not_lose_the_row() -> None:
 
 def test_the_tally_counts_what_was_processed() -> None:
     engine = RecordingEngine(FOREVER, lanes=1)
-    scheduler = scheduler_of(engine, prefill_chunk=4)
+    scheduler = scheduler_of(engine, prefill_chunk=3)
     for id in "ab":
         scheduler.add(request(id, "0123456789", 2), 100.0)
     scheduler.step()
     scheduler.step()
     tally = scheduler.tally
-    assert (tally.running, tally.waiting, tally.added, tally.prompt_tokens, tally.completion_tokens) == (1, 1, 2, 8, 0)
+    assert (tally.running, tally.waiting, tally.added, tally.prompt_tokens, tally.completion_tokens) == (1, 1, 2, 6, 0)
     drained(scheduler)
     tally = scheduler.tally
     assert (tally.running, tally.waiting, tally.finished) == (0, 0, 2)

@@ -181,7 +181,7 @@ def test_a_follower_that_leaves_is_forgotten() -> None:
     assert engine.named("prefill") == [("prefill", 0, 100)] * 2
     deliveries = drained(scheduler)
     assert last_of(deliveries, "0").chunk.finish is not None
-    assert [call[2] for call in engine.named("prefill")] == [100] * 5 + [21], "not split for nobody"
+    assert [call[2] for call in engine.named("prefill")] == [100] * 4 + [121], "not split for nobody"
 
 
 @pytest.mark.parametrize("odd", [{"namespace": "other"}, {"cache": CacheHints(reuse=False)}, {"prompt_logprobs": 0}])

@@ -16,12 +16,14 @@ from dragoman.core.mask import MaskProvider
 from dragoman.core.model import Capabilities
 from dragoman.core.sampling import SamplingSpec
 from dragoman.core.snapshot import Snapshot
+from dragoman.core.vectors import Vector
 
 
 class RowSpec(Struct, frozen=True, kw_only=True):
     """What a row needs. `prompt` has at least one id; `sampling` is resolved and its `seed` always set;
     `logprobs` is the number of alternatives wanted, None for no logprobs, `prompt_logprobs` the same for the tokens of
-    the prompt; `stop_tokens` end the answer; `mask` constrains it."""
+    the prompt; `stop_tokens` end the answer; `mask` constrains it; `max_tokens` is how many steps will be
+    asked for at most, None when that is not known."""
 
     prompt: tuple[int, ...]
     sampling: SamplingSpec
@@ -29,6 +31,7 @@ class RowSpec(Struct, frozen=True, kw_only=True):
     logprobs: int | None = None
     prompt_logprobs: int | None = None
     mask: MaskProvider | None = None
+    max_tokens: int | None = None
 
 
 class RowStep(Struct, frozen=True):
@@ -42,7 +45,8 @@ class RowStep(Struct, frozen=True):
 
 
 class Engine(Protocol):
-    """A model that steps rows. Exceptions from `step` fail all rows given; from other methods that row alone."""
+    """A model that steps rows. Exceptions from `step` and `prefill_many` fail all rows given; from other methods that
+    row alone."""
 
     def load(self) -> None:
         """Load weights; called once, first, on the engine thread. Raises EngineFailure with a clear sentence."""
@@ -74,6 +78,11 @@ class Engine(Protocol):
         prompt token that follows it; else nothing."""
         ...
 
+    def prefill_many(self, work: Sequence[tuple[int, int]]) -> list[Sequence[TokenLogprobs] | Exception]:
+        """`prefill` for several (row, count), each row once, in whatever way is fastest. In the order of `work`: what
+        `prefill` would have given, or the exception that fails this row alone."""
+        ...
+
     def snapshot(self, row: int) -> Snapshot | None:
         """The row's state after all tokens it has been fed so far, shared without copying where that is possible; None
         when this model's state cannot be kept. The row goes on undisturbed."""
@@ -94,4 +103,47 @@ class Engine(Protocol):
 
     def unload(self) -> None:
         """Free everything. Called last, on the engine thread."""
+        ...
+
+
+class Pair(Struct, frozen=True):
+    """A query and a document as a cross-encoder was trained on them: ids, and the text each belongs to (0 or 1)."""
+
+    ids: tuple[int, ...]
+    types: tuple[int, ...]
+
+
+class Encoder(Protocol):
+    """A model that turns token ids into vectors or scores, without generating. One thread calls it, as with Engine.
+    Inputs are never longer than `context_length`."""
+
+    def load(self) -> None:
+        """Load weights; called once, first. Raises EngineFailure with a clear sentence."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Whether it embeds or ranks, and how it pools. Known after `load`."""
+        ...
+
+    @property
+    def context_length(self) -> int:
+        """Tokens one input may have."""
+        ...
+
+    @property
+    def build(self) -> str:
+        """Engine and version."""
+        ...
+
+    def embed(self, inputs: Sequence[tuple[int, ...]]) -> list[tuple[Vector, ...]]:
+        """The vectors of each input as computed: one, or one per token where it does not pool."""
+        ...
+
+    def score(self, pairs: Sequence[Pair]) -> list[float]:
+        """The raw relevance of each pair."""
+        ...
+
+    def unload(self) -> None:
+        """Free everything. Called last."""
         ...

@@ -9,7 +9,9 @@ import logging
 from typing import Protocol, runtime_checkable
 
 from dragoman.cache.base import CacheStats, EntryKind, Hit, PrefixCache
+from dragoman.cache.miss import Miss
 from dragoman.core.exchange import EngineRequest
+from dragoman.core.prefix_miss import PrefixMiss
 from dragoman.core.snapshot import Snapshot
 from dragoman.engines.base import Engine
 from dragoman.scheduler.sequence import Sequence
@@ -18,6 +20,8 @@ log = logging.getLogger(__name__)
 
 BLOCK = 32
 """Tokens; a shorter prefix is not worth a snapshot or a wait."""
+_NO_MISSES = frozenset({"off", "short", "ended"})
+"""Reasons that are none: the conversation has merely gone on, or nothing could have been kept."""
 _SHORTEST_SPLIT = 64
 """Tokens; a shorter prompt is not prefilled in two parts for the sake of its boundary."""
 
@@ -35,8 +39,8 @@ class EvictingCache(Protocol):
 class ExplainingCache(Protocol):
     """A cache that can say why it had nothing."""
 
-    def why_missed(self, namespace: str, tokens: tuple[int, ...]) -> object:
-        """Something to log; None when nothing was missed."""
+    def why_missed(self, namespace: str, tokens: tuple[int, ...]) -> Miss | None:
+        """The reason; None when nothing was missed."""
         ...
 
 
@@ -75,6 +79,22 @@ class Prefixes:
             log.exception("looking up the prefix of request %s failed", request.id)
             return None
         return hit
+
+    def miss_of(self, sequence: Sequence, hit: Hit | None) -> PrefixMiss | None:
+        """Why a request that is about to begin with `hit` finds no more in the cache; None where that is as it should
+        be, or hardly anything is left to compute."""
+        begins = hit.length if hit else 0
+        if self._explaining is None or not sequence.may_reuse or sequence.prompt_tokens - begins <= BLOCK:
+            return None
+        try:
+            miss = self._explaining.why_missed(sequence.request.namespace, sequence.request.prompt)
+        except Exception:
+            log.exception("explaining the missed prefix of request %s failed", sequence.id)
+            return None
+        # A prefix shared with a running row is not the cache's, which then has nothing to explain.
+        if miss is None or miss.usable != begins or miss.reason in _NO_MISSES:
+            return None
+        return PrefixMiss(reason=miss.reason, shared=miss.shared, length=miss.length, kept=miss.kept, asked=miss.asked)
 
     def capture(self, sequence: Sequence) -> Snapshot | None:
         """The state of a running row; None where that fails or cannot be had."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from dragoman.cache.base import EntryKind, Hit, PrefixCache
 from dragoman.core.errors import DragomanError, EngineFailure, InvalidRequest
 from dragoman.core.exchange import EngineRequest, TokenChunk
+from dragoman.core.logprobs import TokenLogprobs
 from dragoman.core.mask import MaskProvider
 from dragoman.core.snapshot import Snapshot
 from dragoman.engines.base import Engine, RowStep
@@ -20,9 +21,11 @@ from dragoman.scheduler.admission import fault_of
 from dragoman.scheduler.deadlines import Deadlines
 from dragoman.scheduler.limits import SchedulerLimits
 from dragoman.scheduler.memory import MemoryBudget
+from dragoman.scheduler.pace import Pace
 from dragoman.scheduler.prefixes import BLOCK, Prefixes
 from dragoman.scheduler.queue import WaitingQueue
 from dragoman.scheduler.sequence import Sequence
+from dragoman.scheduler.shares import shares_of
 from dragoman.scheduler.sharing import Sharing
 from dragoman.scheduler.tally import Tally
 
@@ -48,7 +51,8 @@ MaskFor = Callable[[EngineRequest], MaskProvider | None]
 class Scheduler:
     """Feeds an engine that is loaded. Every request added ends in exactly one last delivery.
 
-    One step prefills at most a chunk (see SchedulerLimits), oldest rows first, then decodes all rows that are ready.
+    One step prefills at most a chunk and a quarter (see SchedulerLimits), oldest rows first and several at once, then
+    decodes all rows that are ready.
     Rows are given in order of arrival, with one exception: a request whose prompt begins like one that is being
     prefilled waits for that instead of computing it again, and later ones may pass it as far as there are more free
     rows than it and its like will need.
@@ -69,7 +73,8 @@ class Scheduler:
     ) -> None:
         self.lanes = limits.lanes(engine.capabilities.lanes)
         self._engine = engine
-        self._limits = limits
+        self._pace = Pace(limits.prefill_chunk, limits.prefill_seconds)
+        self._idle_pace = Pace(limits.prefill_chunk_idle, limits.prefill_seconds_idle)
         self._mask_for = mask_for
         self._clock = clock
         self._prefixes = Prefixes(engine, cache)
@@ -183,6 +188,8 @@ class Scheduler:
             if len(self._free_rows) <= held:
                 return
             if not sequence.is_held:
+                if not self._has_row(sequence):
+                    continue
                 if not self._has_memory(sequence):
                     return
                 hit = self._sharing.prefix_for(sequence, self._rows)
@@ -191,6 +198,20 @@ class Scheduler:
                     self._open(sequence, hit)
                     continue
             held += 1
+
+    def _has_row(self, sequence: Sequence) -> bool:
+        """Whether the row it asks for, if it does, is free; others may pass it while that is not so."""
+        wanted = sequence.request.slot
+        return wanted is None or wanted % self.lanes in self._free_rows
+
+    def _take_row(self, sequence: Sequence) -> int:
+        wanted = sequence.request.slot
+        if wanted is None:
+            return heapq.heappop(self._free_rows)
+        row = wanted % self.lanes
+        self._free_rows.remove(row)
+        heapq.heapify(self._free_rows)
+        return row
 
     def _has_memory(self, sequence: Sequence) -> bool:
         """Whether it can run beside the others. When there are none, what is left must be prefixes held for requests
@@ -205,10 +226,11 @@ class Scheduler:
         return True
 
     def _open(self, sequence: Sequence, hit: Hit | None) -> None:
-        row = heapq.heappop(self._free_rows)
+        row = self._take_row(sequence)
         now = self._clock()
         sequence.begin(row, now)
         self._prefilling[sequence.id] = sequence
+        sequence.miss = self._prefixes.miss_of(sequence, hit)
         self._shrink_cache()
         try:
             cached = self._open_row(sequence, hit)
@@ -242,30 +264,45 @@ class Scheduler:
 
     def _prefill(self) -> None:
         """Spend one chunk's budget on prompts, oldest first; those that are ready will decode."""
-        budget = self._limits.chunk(is_decoding=bool(self._decoding))
-        for sequence in tuple(self._prefilling.values()):
-            while budget and not sequence.is_prefilled:
-                count = min(budget, sequence.until_stop)
-                budget -= count
-                if not self._prefill_row(sequence, count):
-                    break
-                self._keep_if_wanted(sequence)
-            if sequence.is_prefilled:
-                self._decoding[sequence.id] = self._prefilling.pop(sequence.id)
+        if not self._prefilling:
+            return
+        pace = self._pace if self._decoding else self._idle_pace
+        began, before = self._clock(), self._tally.prompt_tokens
+        shares = shares_of(pace.chunk, self._prefilling.values())
+        while shares:
+            work = [(sequence, min(share, sequence.until_stop)) for sequence, share in shares]
+            self._prefill_rows(work)
+            left = [(sequence, share - count) for (sequence, share), (_, count) in zip(shares, work, strict=True)]
+            shares = [(sequence, share) for sequence, share in left if share and sequence.id in self._prefilling]
+        for sequence in [sequence for sequence in self._prefilling.values() if sequence.is_prefilled]:
+            self._decoding[sequence.id] = self._prefilling.pop(sequence.id)
+        pace.took(self._tally.prompt_tokens - before, self._clock() - began)
 
-    def _prefill_row(self, sequence: Sequence, count: int) -> bool:
+    def _prefill_rows(self, work: list[tuple[Sequence, int]]) -> None:
+        """Read so many tokens of each, none past its next stop."""
+        for (sequence, count), outcome in zip(work, self._read(work), strict=True):
+            wanted = sequence.request.prompt_logprobs is not None
+            if wanted and not isinstance(outcome, Exception) and len(outcome) != count:
+                outcome = RuntimeError(f"{len(outcome)} log probabilities for {count} tokens of the prompt")
+            if isinstance(outcome, Exception):
+                self._fail(sequence, _failure("reading the prompt", outcome))
+                continue
+            self._tally.prompt_tokens += count
+            self._deliver(sequence, sequence.prefill(count, tuple(outcome) if wanted else (), self._clock()))
+            self._keep_if_wanted(sequence)
+
+    def _read(self, work: list[tuple[Sequence, int]]) -> Iterable[Collection[TokenLogprobs] | Exception]:
+        """What the engine says to each: the log probabilities of the prompt, or why it failed."""
+        rows = [(sequence.row, count) for sequence, count in work]
         try:
-            logprobs = self._engine.prefill(sequence.row, count)
-            if sequence.request.prompt_logprobs is None:
-                logprobs = ()
-            elif len(logprobs) != count:
-                raise RuntimeError(f"{len(logprobs)} log probabilities for {count} tokens of the prompt")
+            if len(rows) == 1:
+                return [self._engine.prefill(*rows[0])]
+            outcomes = self._engine.prefill_many(rows)
+            if len(outcomes) != len(rows):
+                raise RuntimeError(f"{len(outcomes)} results for {len(rows)} rows")
         except Exception as fault:
-            self._fail(sequence, _failure("reading the prompt", fault))
-            return False
-        self._tally.prompt_tokens += count
-        self._deliver(sequence, sequence.prefill(count, tuple(logprobs), self._clock()))
-        return True
+            return [fault] * len(rows)
+        return outcomes
 
     def _keep_if_wanted(self, sequence: Sequence) -> None:
         """Keep the state after what was prefilled, if the cache or requests that follow it want it."""

@@ -10,6 +10,7 @@ from dragoman.cache.base import Hit
 from dragoman.core.exchange import EngineFinish, EngineReport, EngineRequest, Progress, TokenChunk
 from dragoman.core.logprobs import TokenLogprobs
 from dragoman.core.mask import MaskProvider
+from dragoman.core.prefix_miss import PrefixMiss
 from dragoman.engines.base import RowSpec, RowStep
 
 NO_ROW = -1
@@ -25,6 +26,7 @@ class Sequence:
     A sequence that waits may follow another one, its `leader`, whose prefill it will share up to `awaited` tokens; the
     leader's `followers` are kept by that number. `is_held` tells that it has to wait for that though its turn has come.
     `fork` is the prefix it will begin with then; `is_alone` tells that it shares with nobody (any more).
+    `miss` tells why no more of its prompt was cached.
     """
 
     def __init__(self, request: EngineRequest, arrived: float, context_length: int, lane: str = "") -> None:
@@ -41,6 +43,7 @@ class Sequence:
         self.is_held = False
         self.followers: dict[int, list[Sequence]] = {}
         self.is_alone = not self.may_reuse
+        self.miss: PrefixMiss | None = None
         self._lane = lane
         self._context_length = context_length
         self._arrived = arrived
@@ -84,6 +87,7 @@ class Sequence:
             logprobs=self.request.logprobs,
             prompt_logprobs=self.request.prompt_logprobs,
             mask=mask,
+            max_tokens=self.request.max_tokens,
         )
 
     @property
@@ -136,7 +140,8 @@ class Sequence:
     def start(self, cached: int) -> TokenChunk:
         """The row is open, with that many prompt tokens from the cache; the chunk that says so."""
         self.cached = self.prefilled = cached
-        return TokenChunk(started=cached, progress=self._progress(cached, self._started or 0.0))
+        progress = self._progress(cached, self._started or 0.0)
+        return TokenChunk(started=cached, row=self.row, lane=self._lane, miss=self.miss, progress=progress)
 
     def prefill(self, count: int, logprobs: tuple[TokenLogprobs, ...], now: float) -> TokenChunk | None:
         """Count prefilled tokens; the progress to report, if wanted and if this was not the last chunk, and the log
@@ -184,8 +189,10 @@ class Sequence:
         )
 
     def _finish_after(self, step: RowStep) -> EngineFinish | None:
-        if step.ended or step.token in self.request.stop_tokens:
+        if step.token in self.request.stop_tokens:
             return EngineFinish.EOS
+        if step.ended:
+            return EngineFinish.COMPLETE
         if self.sampled >= self.request.max_tokens:
             return EngineFinish.LENGTH
         return EngineFinish.CONTEXT if self.prompt_tokens + self.sampled >= self._context_length else None

@@ -161,11 +161,14 @@ def test_a_mask_that_is_not_filled_allows_everything() -> None:
     assert cold(engine, spec_of(mask=Letters(b"", 100))) == expected
 
 
-def test_scripted_pieces_are_told_to_the_provider() -> None:
-    engine = FakeEngine(FakeScript(rules=(FakeRule(pieces=("a", "b", "c")),)))
-    provider = Letters(b"q", 2)
+def test_scripted_pieces_give_way_to_the_mask() -> None:
+    engine = FakeEngine(FakeScript(rules=(FakeRule(pieces=("a", "q", "c")),)))
+    provider = Letters(b"aq", 3)
     engine.open(0, spec_of(mask=provider))
     engine.prefill(0, len(PROMPT) - 1)
 
-    assert [(step.token, step.ended) for step in (engine.step([0])[0] for _ in range(2))] == [(97, False), (98, True)]
-    assert provider.seen == b"ab"
+    steps = [engine.step([0])[0] for _ in range(3)]
+    assert [step.token for step in steps[:2]] == list(b"aq")
+    assert steps[2].token in b"aq"
+    assert [step.ended for step in steps] == [False, False, True]
+    assert provider.seen == bytes(step.token for step in steps)

@@ -102,6 +102,11 @@ class FakeEngine:
         self._prefilled += count
         return state.prefill(count)
 
+    def prefill_many(self, work: Sequence[tuple[int, int]]) -> list[Sequence[TokenLogprobs] | Exception]:
+        """One row after the other."""
+        self._require(len({row for row, _ in work}) == len(work) > 0, f"a prefill of {list(work)}")
+        return [self._outcome(row, count) for row, count in work]
+
     def snapshot(self, row: int) -> Snapshot | None:
         """The tokens the row was fed; None where the script allows no snapshots."""
         tokens = self._open_row(row).fed_tokens
@@ -144,6 +149,12 @@ class FakeEngine:
         self._require(cached <= snapshot.length, f"{cached} cached tokens out of {snapshot.length}")
         self._require(snapshot.trimmable or cached == snapshot.length, "a snapshot that cannot be cut was cut")
         self._require(snapshot.tokens[:cached] == spec.prompt[:cached], "a snapshot of another prompt")
+
+    def _outcome(self, row: int, count: int) -> Sequence[TokenLogprobs] | Exception:
+        try:
+            return self.prefill(row, count)
+        except Exception as fault:
+            return fault
 
     def _open_row(self, row: int) -> FakeRow:
         self._require(row in self._rows, f"row {row} is not open")

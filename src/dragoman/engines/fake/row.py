@@ -19,6 +19,7 @@ from dragoman.engines.fake.toy import EMPTY_STATE, Logits, ToyModel, advance
 
 EXIT_STATUS = 70
 _CERTAIN = 6.0
+_UNLIKELY = -1e4
 
 
 class FakeRow:
@@ -32,7 +33,8 @@ class FakeRow:
         self._words = words
         self._ends = spec.stop_tokens | words.stop_tokens
         self._may_be_denied = bool(spec.sampling.ignore_eos or spec.sampling.min_tokens or spec.sampling.logit_bias)
-        self._needs_state = plan is None or spec.logprobs is not None or spec.prompt_logprobs is not None
+        wants_logits = spec.logprobs is not None or spec.prompt_logprobs is not None or spec.mask is not None
+        self._needs_state = plan is None or wants_logits
         self._context = list(spec.prompt)
         self._fed = 0
         self._state = EMPTY_STATE
@@ -117,6 +119,7 @@ class FakeRow:
         token = planned.token
         if self._may_be_denied and token in self._denied():
             token = FILLER
+        token = self._permitted(token)
         if self._spec.logprobs is None:
             return RowStep(token)
         scripted = planned.logprobs if token == planned.token else None
@@ -137,7 +140,20 @@ class FakeRow:
     def _masked(self, logits: Logits) -> Logits:
         words = np.zeros((self._words.size + 31) // 32, np.int32)
         provider = self._spec.mask
-        return masked(logits, words) if provider is not None and provider.fill(words) else logits
+        if provider is None or not provider.fill(words):
+            return logits
+        # Tags, which toy logits rule out, may be all that is allowed.
+        return masked(np.maximum(logits, np.float32(_UNLIKELY)), words)
+
+    def _permitted(self, token: int) -> int:
+        """The token, or the likeliest one the mask allows where it does not allow this one."""
+        if self._spec.mask is None:
+            return token
+        wanted = np.zeros(self._words.size, np.float32)
+        wanted[token] = 1.0
+        if self._masked(wanted)[token] > 0:
+            return token
+        return int(np.argmax(self._masked(self._logits())))
 
     def _denied(self) -> frozenset[int]:
         """End tokens the request forbids at this step."""

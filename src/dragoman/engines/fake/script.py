@@ -113,6 +113,7 @@ class FakeScript(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `control_tokens` are further control tokens of the vocabulary. `sampling` narrows the sampling fields the engine
     says it honours. `load_delay` seconds pass in load; `load_error` is the sentence load fails with. `snapshots` tells
     whether a row's state can be kept, `trimmable` whether it can be cut; each token of state weighs `token_bytes`.
+    `grammar` lets requests constrain their answers: where a piece is not allowed, the toy logits choose what is.
     """
 
     rules: tuple[FakeRule, ...] = ()
@@ -130,6 +131,7 @@ class FakeScript(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     snapshots: bool = True
     trimmable: bool = True
     token_bytes: Count = 64
+    grammar: bool = False
 
     def rule_for(self, prompt: str) -> FakeRule:
         """The first rule that holds for the prompt text, else the default answer as a rule."""

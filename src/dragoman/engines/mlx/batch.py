@@ -33,23 +33,34 @@ class Batch:
         self._breakers = breakers
         self._caches = _merged([_taken(row) for row in rows])
         self._sampler: Sampler | None = None
-        self._newest: mx.array | None = None
+        self._newest: Draw | None = None
 
     @property
     def running(self) -> bool:
         """Whether its rows are those of the last `forward`, so that their newest tokens are on the device."""
         return self._newest is not None
 
+    @property
+    def waits(self) -> bool:
+        """Whether a `forward` has to wait for the tokens before it, because some row needs them on the CPU."""
+        drawn_on_host = self._sampler is not None and self._sampler.waits
+        return drawn_on_host or any(row.constraint is not None for row in self.rows)
+
+    def begin(self) -> None:
+        """Begin computing the last `forward`, if that has not begun."""
+        if self._newest is not None:
+            self._newest.start()
+
     def forward(self, model: LanguageModel, vocab_size: int) -> Draw:
-        """Feed every row its newest token and begin the next draw; the result is noted on the rows."""
+        """Feed every row its newest token and set up the next draw, to be begun by `begin`; the result is noted on the
+        rows."""
         if self._sampler is None:
             self._sampler = Sampler(self.rows, vocab_size, self._breakers)
-        inputs = mx.array([row.tokens[-1] for row in self.rows]) if self._newest is None else self._newest
+        inputs = mx.array([row.tokens[-1] for row in self.rows]) if self._newest is None else self._newest.tokens
         logits = model(inputs[:, None], cache=self._caches)[:, -1, :]
         masks = self._masks(logits)
         draw = self._sampler.draw(logits, masks)
-        draw.start()
-        self._newest = draw.tokens
+        self._newest = draw
         for position, row in enumerate(self.rows):
             row.fed += 1
             row.drawn += 1

@@ -13,8 +13,10 @@ from dragoman.sampling.breakers import BreakerResolver
 class Decoder:
     """Keeps the rows that ran last in one batch and adapts it to the rows of each step.
 
-    While the set of rows stays the same, the next step is begun before this one's tokens are read, so the device
-    never waits for Python. When the set changes, results already computed are delivered and only the newcomers run.
+    While the set of rows stays the same, the next step is set up before this one's tokens are read, so the device never
+    waits for Python. On a GPU it is begun at once; on a CPU, where beginning waits until nearly all is computed, only
+    when it is asked for, so that tokens are delivered as soon as they are known and no step is computed for rows that
+    end. When the set changes, results already set up are delivered and only the newcomers run.
     """
 
     def __init__(
@@ -24,10 +26,14 @@ class Decoder:
         context_length: int,
         packs_at: int | None = None,
         breakers: BreakerResolver | None = None,
+        *,
+        lazy: bool = False,
     ) -> None:
-        """`packs_at`: rows that were fed so many tokens are taken away to have their caches quantised."""
+        """`packs_at`: rows that were fed so many tokens are taken away to have their caches quantised. `lazy`: a step
+        ahead is begun only when it is asked for."""
         self._model = model
         self._packs_at = packs_at
+        self._lazy = lazy
         self._breakers = breakers
         self._vocab_size = vocab_size
         self._context_length = context_length
@@ -38,11 +44,15 @@ class Decoder:
         steady = self._batch is not None and len(rows) == len(self._batch.rows) and _all_in(rows, self._batch.rows)
         if not steady:
             self._let_go(rows)
+        if self._batch is not None:
+            self._batch.begin()
         fresh = [row for row in rows if not row.results]
         if fresh:
             self._launch(fresh)
-        if steady and self._batch is not None and self._batch.running and all(self._has_room(row) for row in rows):
+        if steady and self._batch is not None and self._runs_ahead(self._batch):
             self._batch.forward(self._model, self._vocab_size)
+            if not self._lazy:
+                self._batch.begin()
         return [row.deliver() for row in rows]
 
     def forget(self, row: Row) -> bool:
@@ -64,8 +74,16 @@ class Decoder:
         if self._batch is not None and any(row in rows for row in self._batch.rows):
             self._let_go([row for row in self._batch.rows if row not in rows])
 
-    def _has_room(self, row: Row) -> bool:
-        """Whether the row can go on after the token it is about to deliver."""
+    def _runs_ahead(self, batch: Batch) -> bool:
+        """Whether the next step can be set up before this one's tokens are read, and gains by it."""
+        if not batch.running or (self._lazy and batch.waits):
+            return False
+        return all(self._goes_on(row) for row in batch.rows)
+
+    def _goes_on(self, row: Row) -> bool:
+        """Whether the row can, and may, go on after the token it is about to deliver."""
+        if row.spec.max_tokens is not None and row.drawn >= row.spec.max_tokens:
+            return False
         return len(row.tokens) + 1 < self._context_length and row.fed != self._packs_at
 
     def _let_go(self, rows: Sequence[Row]) -> None:
@@ -92,6 +110,7 @@ class Decoder:
             self._absorb(Batch(seasoned, self._breakers) if seasoned else None)
             if self._batch is not None:
                 self._batch.forward(self._model, self._vocab_size)
+                self._batch.begin()
         for row in joining:
             if not row.fed:
                 self._run_beside([row])
@@ -103,6 +122,7 @@ class Decoder:
         if rows:
             beside = Batch(rows, self._breakers)
             beside.forward(self._model, self._vocab_size)
+            beside.begin()
             self._absorb(beside)
 
     def _absorb(self, batch: Batch | None) -> None:

@@ -27,9 +27,13 @@ class Draw:
         self._logprobs = logprobs
         self._masked = masked
         self._steps: list[RowStep] | None = None
+        self._started = False
 
     def start(self) -> None:
-        """Begin computing without waiting."""
+        """Begin computing without waiting, unless that was done before."""
+        if self._started:
+            return
+        self._started = True
         start(self.tokens, self._peaks, *(self._logprobs.arrays if self._logprobs else ()))
 
     def step_of(self, position: int) -> RowStep:

@@ -102,6 +102,10 @@ class MlxEngine:
         """Run the model on the next `count` prompt tokens and wait for the cache."""
         return self._ready.prefill(row, count)
 
+    def prefill_many(self, work: Sequence[tuple[int, int]]) -> list[Sequence[TokenLogprobs] | Exception]:
+        """Rows whose caches can be padded share passes over the weights; the others follow one by one."""
+        return self._ready.prefill_many(work)
+
     def snapshot(self, row: int) -> Snapshot | None:
         """The row's state after all it has been fed; None for caches of a class this engine does not know."""
         return self._ready.snapshot(row)

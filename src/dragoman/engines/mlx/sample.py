@@ -59,6 +59,11 @@ class Sampler:
         self._chances = _chances(vectors, ~vectors.greedy & ~on_host, self._steps, vocab_size)
         self._last: mx.array | None = None
 
+    @property
+    def waits(self) -> bool:
+        """Whether a draw waits for its logits, because some rows are drawn on the CPU."""
+        return self._host is not None
+
     def draw(self, logits: mx.array, masks: Mapping[int, NDArray[np.int32]] | None = None) -> Draw:
         """Sample from logits of shape (rows, vocabulary), in any float type. `masks` constrains the rows at the given
         positions: words of allowed bits (see `sampling.mask`). They are applied after bias and penalties, so reported
