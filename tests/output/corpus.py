@@ -88,5 +88,5 @@ CORPUS = [
     Output("text before a run does not close", f"```\nx ```\n{call('look', OSLO)}", [text(f"```\nx ```\n{call('look', OSLO)}")]),
     Output("arguments twice", f'<tool_call>{{"name": "look", "arguments": {OSLO}, "parameters": {ROME}}}</tool_call>', [called("look", OSLO)]),
     Output("nested fence", "````md\n```\n<tool_call>\n```\n````\nok", [text("````md\n```\n<tool_call>\n```\n````\nok")]),
-    Output("malformed after the announcement", "<tool_call>{\"name\": \"save\", \"arguments\": {\"body\": 'x'}}</tool_call>", [called("save", '{"body": '), text("'x'}}</tool_call>")]),
+    Output("malformed after the announcement", "<tool_call>{\"name\": \"save\", \"arguments\": {\"body\": 'x'}}</tool_call>", [called("save", '{"body": "x"}')]),
 ]  # fmt: skip

@@ -1,26 +1,36 @@
-"""The calls inside a block of tool markup, read while they arrive. Knows neither the tools nor the text around."""
+"""Readers of single calls: what they have in common, and which one reads a given call. Knows no text around calls."""
 
 from __future__ import annotations
 
-from enum import Enum
+from collections.abc import Callable
 from typing import Protocol
 
-import msgspec
+from msgspec import Struct
 
-from dragoman.output.families.family import JsonCalls
-from dragoman.output.json_value import BLANK, JsonValue, ReadStatus
+from dragoman.output.argument_types import ArgumentTypes
+from dragoman.output.families.family import CallGrammar, HeadedCalls, JsonCalls, TaggedCalls
+from dragoman.output.headed_call import HeadedCallReader
+from dragoman.output.json_call import JsonCallReader
+from dragoman.output.json_value import BLANK, ReadStatus
+from dragoman.output.tagged_call import TaggedCallReader
+
+TypesOf = Callable[[str], ArgumentTypes]
 
 
 class CallReader(Protocol):
     """Reads one call of a block, whatever its grammar.
 
     `name` is set once known; `ready` tells that the arguments have begun or are complete, so that the call may be
-    announced; `complete` that nothing of it is missing any more.
+    announced. `repairs` names what was not as it should be. Where `mendable`, a call that turns out BROKEN may be
+    given to a Mender with its text from `value_at` on.
     """
 
     name: str | None
     ready: bool
     status: ReadStatus
+    repairs: list[str]
+    mendable: bool
+    value_at: int
 
     @property
     def complete(self) -> bool:
@@ -38,174 +48,57 @@ class CallReader(Protocol):
         """Argument JSON text since the last call: at every moment the beginning of a JSON object."""
         ...
 
-
-def open_reader(calls: JsonCalls, closer: str) -> CallReader:
-    """The reader for a family's grammar; `closer` ends its block."""
-    return JsonCallReader(calls, closer)
-
-
-class _Place(Enum):
-    START = "before the object"
-    KEY = "before a key"
-    COLON = "before a colon"
-    VALUE = "before a value"
-    INSIDE = "inside a key or value"
-    NEXT = "after a value"
+    def flush(self, rest: str) -> None:
+        """The answer ended by itself; `rest` was offered and not read. Complete the call if that is possible."""
+        ...
 
 
-class _Role(Enum):
-    KEY = "key"
-    NAME = "name"
-    OBJECT = "arguments as an object"
-    ENCODED = "arguments as a string or null"
-    OTHER = "other"
+class CallContext(Struct, frozen=True):
+    """What a reader may need: literals that end the block or stand behind a call, the declared types, and whether the
+    block had no marker."""
+
+    closers: tuple[str, ...]
+    types_of: TypesOf
+    bare: bool = False
 
 
-class JsonCallReader:
-    """Reads a call written as a JSON object.
+def open_reader(grammars: tuple[CallGrammar, ...], text: str, context: CallContext) -> CallReader | None:
+    """The reader for a call that begins like `text`; None while that is not certain.
 
-    Arguments written as a JSON string are decoded first (so they arrive in one piece); null, '' or no arguments at
-    all mean {}. The object's own closing brace may be missing before the block's `closer`.
+    The first grammar whose beginning fits; where none fits, the first of all, which will find out what is wrong.
     """
-
-    def __init__(self, calls: JsonCalls, closer: str) -> None:
-        self.name: str | None = None
-        self.ready = False
-        self._has_arguments = False
-        self.status = ReadStatus.READING
-        self._calls = calls
-        self._closer = closer
-        self._place = _Place.START
-        self._role = _Role.KEY
-        self._key = ""
-        self._value = JsonValue()
-        self._arguments: list[str] = []
-
-    @property
-    def complete(self) -> bool:
-        """See CallReader."""
-        return self.name is not None and self._has_arguments
-
-    def feed(self, text: str, start: int) -> int:
-        """See CallReader."""
-        at, size = start, len(text)
-        while at < size and self.status is ReadStatus.READING:
-            before = (at, self._place)
-            at = self._inside(text, at) if self._place is _Place.INSIDE else self._between(text, at)
-            if (at, self._place) == before:
-                break
-        return at
-
-    def take(self) -> str:
-        """See CallReader."""
-        text = "".join(self._arguments)
-        self._arguments.clear()
-        return text
-
-    def _between(self, text: str, at: int) -> int:
-        mark = text[at]
-        if mark in BLANK:
-            return at + 1
-        if self._place is _Place.VALUE:
-            return self._open_value(mark, at)
-        if self._place is _Place.NEXT:
-            return self._next(text, at)
-        if self._place is _Place.KEY and mark == '"':
-            return self._open(_Role.KEY, at)
-        if self._place is _Place.KEY and mark == "}":
-            return self._end_object(at, 1)
-        if self._place is _Place.START and mark == "{":
-            return self._move(_Place.KEY, at + 1)
-        if self._place is _Place.COLON and mark == ":":
-            return self._move(_Place.VALUE, at + 1)
-        return self._break(at)
-
-    def _next(self, text: str, at: int) -> int:
-        if text[at] == ",":
-            return self._move(_Place.KEY, at + 1)
-        if text[at] == "}":
-            return self._end_object(at, 1)
-        if text.startswith(self._closer, at):
-            return self._end_object(at, 0)
-        return at if self._closer.startswith(text[at:]) else self._break(at)
-
-    def _open_value(self, mark: str, at: int) -> int:
-        if self._key in self._calls.name_keys and self.name is None:
-            return self._open(_Role.NAME, at) if mark == '"' else self._break(at)
-        if self._key not in self._calls.argument_keys or self.ready:
-            return self._open(_Role.OTHER, at)
-        if mark == "{":
-            self.ready = True
-            return self._open(_Role.OBJECT, at)
-        return self._open(_Role.ENCODED, at) if mark in '"nN' else self._break(at)
-
-    def _open(self, role: _Role, at: int) -> int:
-        self._role = role
-        self._value = JsonValue()
-        return self._move(_Place.INSIDE, at)
-
-    def _inside(self, text: str, at: int) -> int:
-        value = self._value
-        at = value.feed(text, at)
-        if self._role is _Role.OBJECT:
-            self._arguments.append(value.take())
-        elif self._role is _Role.OTHER:
-            value.take()
-        if value.status is ReadStatus.BROKEN:
-            return self._break(at)
-        if value.status is ReadStatus.DONE and not self._end_value():
-            return self._break(at)
-        return at
-
-    def _end_value(self) -> bool:
-        self._place = _Place.COLON if self._role is _Role.KEY else _Place.NEXT
-        if self._role is _Role.OBJECT:
-            self._has_arguments = True
-        if self._role in (_Role.OBJECT, _Role.OTHER):
-            return True
-        text = self._value.take()
-        if self._role is _Role.ENCODED:
-            return self._encoded(text)
-        word = _decode(text)
-        if word is not None and self._role is _Role.KEY:
-            self._key = word
-        elif word is not None:
-            self.name = word
-        return word is not None
-
-    def _encoded(self, text: str) -> bool:
-        arguments = "" if text == "null" else _decode(text)
-        if arguments is None:
-            return False
-        inner = JsonValue()
-        source = arguments.strip(BLANK) or "{}"
-        if source[0] != "{" or inner.feed(source, 0) != len(source) or inner.status is not ReadStatus.DONE:
-            return False
-        self._arguments.append(inner.take())
-        self.ready = self._has_arguments = True
-        return True
-
-    def _end_object(self, at: int, width: int) -> int:
-        if self.name is None:
-            return self._break(at)
-        if not self.ready:
-            self._arguments.append("{}")
-            self.ready = self._has_arguments = True
-        self.status = ReadStatus.DONE
-        return at + width
-
-    def _move(self, place: _Place, at: int) -> int:
-        self._place = place
-        return at
-
-    def _break(self, at: int) -> int:
-        self.status = ReadStatus.BROKEN
-        return at
-
-
-def _decode(text: str) -> str | None:
-    """A JSON string's content; None when it holds half a surrogate pair, which no UTF-8 text can carry."""
-    try:
-        return msgspec.json.decode(text, type=str)
-    except msgspec.DecodeError:
+    start = len(text) - len(text.lstrip(BLANK))
+    if start == len(text):
         return None
+    for grammar in grammars:
+        fits = _fits(grammar, text[start:])
+        if fits is None:
+            return None
+        if fits:
+            return _reader(grammar, context)
+    return _reader(grammars[0], context)
+
+
+def _fits(grammar: CallGrammar, text: str) -> bool | None:
+    """Whether a call that begins like `text` may be of this grammar; None when there is too little of it."""
+    if isinstance(grammar, JsonCalls):
+        return text[0] == "{"
+    if isinstance(grammar, TaggedCalls) and grammar.open:
+        return _starts(text, grammar.open)
+    return text[0] not in '{["<`'
+
+
+def _starts(text: str, literal: str) -> bool | None:
+    if text.startswith(literal):
+        return True
+    return None if literal.startswith(text) else False
+
+
+def _reader(grammar: CallGrammar, context: CallContext) -> CallReader:
+    match grammar:
+        case JsonCalls():
+            return JsonCallReader(grammar, context.closers, bare=context.bare)
+        case HeadedCalls():
+            return HeadedCallReader(grammar, context.closers, context.types_of)
+        case TaggedCalls():
+            return TaggedCallReader(grammar, context.closers, context.types_of)

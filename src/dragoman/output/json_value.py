@@ -11,9 +11,9 @@ _PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _ESCAPE_START = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _WORD = re.compile(r"[A-Za-z0-9+\-._]+")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
-_LITERALS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
-_CONTROLS = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
+LITERALS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
+CONTROLS = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _MAX_WORD = 1024
 
 
@@ -40,11 +40,16 @@ class JsonValue:
     Repaired on the way, because models write it and it is unambiguous: raw control characters in strings are
     escaped, unknown escapes keep their backslash (\\' becomes '), True, False and None are spelled as JSON spells
     them, a comma before a closing bracket is dropped. Everything else outside RFC 8259 is BROKEN. Words longer than
-    1024 characters are BROKEN too.
+    1024 characters are BROKEN too. `repairs` names what was repaired.
+
+    The quote that ends a string is given out with what follows it, so that where nothing fitting follows, the quote
+    may still turn out to be part of the string.
     """
 
     def __init__(self) -> None:
         self.status = ReadStatus.READING
+        self.repairs: list[str] = []
+        self._certain: int | None = None
         self._closers: list[str] = []
         self._want = _Want.VALUE
         self._in_string = False
@@ -65,9 +70,16 @@ class JsonValue:
 
     def take(self) -> str:
         """The text given out since the last call."""
-        text = "".join(self._out)
-        self._out.clear()
+        certain = len(self._out) if self._certain is None else self._certain
+        text = "".join(self._out[:certain])
+        del self._out[:certain]
+        if self._certain is not None:
+            self._certain = 0
         return text
+
+    def _repair(self, rung: str) -> None:
+        if rung not in self.repairs:
+            self.repairs.append(rung)
 
     def _string(self, text: str, at: int) -> int:
         plain = _PLAIN.match(text, at)
@@ -75,13 +87,15 @@ class JsonValue:
             self._out.append(plain.group())
             return plain.end()
         if text[at] == '"':
+            self._certain = len(self._out)
             self._out.append('"')
             self._in_string = False
             self._want = _Want.COLON if self._want in (_Want.KEY, _Want.KEY_OR_END) else self._after_value()
             return at + 1
         if text[at] == "\\":
             return self._escape(text, at)
-        self._out.append(_CONTROLS.get(text[at]) or f"\\u{ord(text[at]):04x}")
+        self._out.append(CONTROLS.get(text[at]) or f"\\u{ord(text[at]):04x}")
+        self._repair("escapes")
         return at + 1
 
     def _escape(self, text: str, at: int) -> int:
@@ -91,6 +105,7 @@ class JsonValue:
             return known.end()
         if _ESCAPE_START.match(text, at):
             return at
+        self._repair("escapes")
         if text[at + 1] == "'":
             self._out.append("'")
             return at + 2
@@ -128,9 +143,11 @@ class JsonValue:
             return self._break(at)
         if word.end() == len(text):
             return at
-        spelled = _LITERALS.get(word.group()) or (word.group() if _NUMBER.match(word.group()) else None)
+        spelled = LITERALS.get(word.group()) or (word.group() if NUMBER.match(word.group()) else None)
         if spelled is None:
             return self._break(at)
+        if spelled != word.group():
+            self._repair("literals")
         self._out.append(spelled)
         self._want = self._after_value()
         return word.end()
@@ -143,25 +160,31 @@ class JsonValue:
             return self._break(at)
         if comma.end() == len(text):
             return at
+        self._certain = None
         if text[comma.end()] != self._closers[-1]:
             self._out.append(comma.group())
             self._want = _Want.KEY if self._closers[-1] == "}" else _Want.VALUE
+        else:
+            self._repair("commas")
         return comma.end()
 
     def _close(self, mark: str, at: int) -> int:
         if not self._closers or self._closers[-1] != mark:
             return self._break(at)
         self._closers.pop()
+        self._certain = None
         self._out.append(mark)
         self._want = self._after_value()
         return at + 1
 
     def _after_value(self) -> _Want:
         if not self._closers:
+            self._certain = None
             self.status = ReadStatus.DONE
         return _Want.NEXT
 
     def _accept(self, mark: str, at: int, want: _Want) -> int:
+        self._certain = None
         self._out.append(mark)
         self._want = want
         return at + 1

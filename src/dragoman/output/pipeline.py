@@ -4,6 +4,7 @@ Rules of an answer:
 
 - Stop strings are looked for in the visible text of one part at a time, not in thoughts or call arguments. A match ends
   the answer: the text from the match on and all later tokens are dropped, the matching token still counts.
+- Rules about lines (see `line_rules`) are looked at after stop strings; they end the answer as a limit does.
 - When only one call is wanted, the answer ends where a second one begins.
 - A limit that ended the answer is the reason, whatever else it holds. Otherwise a complete call makes it TOOL_CALLS. A
   call that was cut is a part like any other, with the beginning of its arguments; it never makes TOOL_CALLS by itself.
@@ -25,12 +26,12 @@ from dragoman.core.tools import Tool
 from dragoman.core.usage import Timings, Usage
 from dragoman.core.vocabulary import Vocabulary
 from dragoman.output.detokenise import Detokeniser
-from dragoman.output.families.table import family_named
+from dragoman.output.line_rules import LineRules
 from dragoman.output.logprob_ledger import LogprobLedger
 from dragoman.output.part_log import PartLog
 from dragoman.output.prompt_logprobs import prompt_entries, unpredicted
 from dragoman.output.segments import Segment
-from dragoman.output.splitter import Splitter
+from dragoman.output.splitting import markers, open_splitter
 from dragoman.output.stops import StopMatcher
 
 _LIMITS = {
@@ -59,19 +60,23 @@ class ReplyPipeline:
         parallel_tool_calls: bool = True,
         prefill: str = "",
         first_token: int | None = None,
+        spelled: tuple[str, ...] = (),
+        lines: LineRules | None = None,
         clock: Callable[[], float] = time.perf_counter,
         new_call_id: Callable[[], str] = lambda: new_id("call_"),
     ) -> None:
-        names = frozenset(tool.name for tool in tools)
         self._choice = choice
         self._vocabulary = vocabulary
         self._prompt_tokens = prompt_tokens
         self._first_token = first_token
         self._parallel = parallel_tool_calls
         self._clock = clock
-        self._detokeniser = Detokeniser(vocabulary, _markers(format))
-        self._splitter = Splitter(format, names, thinking_open=thinking_open, prefill=prefill)
+        self._detokeniser = Detokeniser(vocabulary, (*markers(format), *spelled))
+        self._splitter = open_splitter(format, tools, thinking_open=thinking_open, prefill=prefill)
         self._stops = StopMatcher(stop) if stop else None
+        self._lines = lines
+        self._line_over = False
+        self._kept: int | None = None
         self._parts = PartLog(choice, new_call_id)
         self._ledger: LogprobLedger | None = None
         self._carried: list[int] = []
@@ -92,6 +97,11 @@ class ReplyPipeline:
     def ended(self) -> bool:
         """Whether Finished or Failed is out. When no chunk had `finish` yet, the engine must be cancelled."""
         return self._ended
+
+    @property
+    def repairs(self) -> tuple[str, ...]:
+        """What had to be mended in tool calls so far, by rung; `raw` for markup that was given out as text."""
+        return tuple(self._splitter.repairs)
 
     def feed(self, chunk: TokenChunk) -> list[Event]:
         """The events of one chunk; none after the end."""
@@ -231,11 +241,21 @@ class ReplyPipeline:
         if stops is None:
             self._visible_at = at
             self._show(text)
+            self._check_lines(text, text)
             return
         if not stops.held:
             self._visible_at = at
         released, match = stops.feed(text)
         self._show_until(released, match)
+        self._check_lines(text, released)
+
+    def _check_lines(self, text: str, sent: str) -> None:
+        if self._lines is None:
+            return
+        elapsed = self._clock() - (self._first_at or 0.0)
+        over, self._kept = self._lines.feed(text, sent, elapsed * 1000)
+        if over:
+            self._over = self._line_over = True
 
     def _show_until(self, released: str, match: str | None) -> None:
         if released:
@@ -279,15 +299,15 @@ class ReplyPipeline:
             self._parts.events.append(Failed(self._choice, error))
             return
         if not self._over:
-            self._drain(cut=finish is not EngineFinish.EOS)
+            self._drain(cut=finish not in (EngineFinish.EOS, EngineFinish.COMPLETE))
         self._parts.tokens = tuple(self._carried)
         self._parts.settle()
         if self._ledger is not None:
             self._report(self._ledger.close(final=True))
         self._parts.close()
         slot = report.slot if report is not None else 0
-        event = Finished(self._choice, self._why(finish), self._usage(report), self._timings(report), slot)
-        self._parts.events.append(event)
+        why, usage, timings = self._why(finish), self._usage(report), self._timings(report)
+        self._parts.events.append(Finished(self._choice, why, usage, timings, slot, self.repairs, self._kept))
 
     def _drain(self, *, cut: bool) -> None:
         self._flush_character()
@@ -301,6 +321,8 @@ class ReplyPipeline:
     def _why(self, finish: EngineFinish | None) -> Finish:
         if not self._over and finish in (EngineFinish.LENGTH, EngineFinish.CONTEXT):
             return Finish(_LIMITS[finish])
+        if self._line_over:
+            return Finish(FinishReason.LENGTH)
         if self._calls_complete:
             return Finish(FinishReason.TOOL_CALLS)
         if self._stop_match is not None:
@@ -313,14 +335,9 @@ class ReplyPipeline:
 
     def _timings(self, report: EngineReport | None) -> Timings:
         if report is not None:
-            return Timings(report.prompt_ms, report.predicted_ms, report.queued_ms)
+            return Timings(
+                report.prompt_ms, report.predicted_ms, report.queued_ms, report.lane, report.drafted, report.accepted
+            )
         now = self._clock()
         first = now if self._first_at is None else self._first_at
         return Timings((first - self._since) * 1000, (now - first) * 1000)
-
-
-def _markers(format: ReplyFormat) -> tuple[str, ...]:
-    """Spellings the splitter must see even where they are control tokens."""
-    family = family_named(format.tool_family)
-    calls = (family.opener, family.closer) if family is not None else ()
-    return (format.think_open, format.think_close, *calls)

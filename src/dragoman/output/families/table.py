@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dragoman.output.families.family import JsonCalls, ToolFamily
+from dragoman.output.families.family import ToolFamily
+from dragoman.output.families.head_rows import HEAD_ROWS
+from dragoman.output.families.json_rows import JSON_ROWS
+from dragoman.output.families.tag_rows import TAG_ROWS
 
-_ROWS = (ToolFamily(name="hermes", opener="<tool_call>", closer="</tool_call>", calls=JsonCalls()),)
-
-FAMILIES = {row.name: row for row in _ROWS}
+FAMILIES = {row.name: row for row in (*JSON_ROWS, *TAG_ROWS, *HEAD_ROWS)}
 
 
 def family_named(name: str) -> ToolFamily | None:
