@@ -13,7 +13,7 @@ from tests.prompt.vocabularies import LOOK, builder, call, chat, result, say
 SMOLLM2 = builder(templates.SMOLLM2)
 OTHER_FORM = (
     "{% for t in tools or [] %}{{ t | tojson }}{% endfor %}{% for m in messages %}{{ m.role }}:{{ m.content }}"
-    "{% for c in m.tool_calls or [] %}[TOOL_CALLS]{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}"
+    "{% for c in m.tool_calls or [] %}[[CALLS]]{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}"
     "{% endfor %}"
 )
 
@@ -84,7 +84,7 @@ def test_a_form_nobody_could_read_back_is_not_used() -> None:
     assert not some.native_tools
     assert some.reply_format.tool_family == "hermes"
     text = some.render(chat(say("user", "hi"), call("{}"), result("rain"), tools=(LOOK,)))
-    assert "[TOOL_CALLS]" not in text
+    assert "[[CALLS]]" not in text
     assert "<tool_call>" in text
 
 

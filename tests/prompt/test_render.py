@@ -54,7 +54,7 @@ def test_template_kwargs_pass_but_override_nothing_of_ours() -> None:
         "bos_token": "x",
     }
     variables, messages = shown(SHOW, say("user", "hi"), template_kwargs=kwargs)
-    assert variables == [True, True, "unset", "unset", None, True, 5]
+    assert variables == [True, True, True, "unset", None, True, 5]
     assert messages == [{"role": "user", "content": "hi"}]
 
 
@@ -89,9 +89,11 @@ def test_messages_of_a_tool_round() -> None:
             "content": "Let me see.",
             "reasoning_content": "hm",
             "reasoning": "hm",
-            "tool_calls": [{"id": "c9", "type": "function", "function": {"name": "look", "arguments": {"n": 1}}}],
+            "tool_calls": [
+                {"id": "call00000", "type": "function", "function": {"name": "look", "arguments": {"n": 1}}}
+            ],
         },
-        {"role": "tool", "content": "rain", "name": "look", "tool_call_id": "c9"},
+        {"role": "tool", "content": "rain", "name": "look", "tool_call_id": "call00000"},
     ]
 
 

@@ -8,6 +8,8 @@ from dragoman.core.vocabulary import Tokenizer
 
 _MOST_STEPS = 2048
 _LOOK_AHEAD = 64
+_OTHER_ANSWERS = ("\n\nx", " x", "x", "1", "  x", "\tx", "#", "`")
+"""Beginnings of answers that may melt into one token with what stands before them."""
 
 
 def shared_tokens(ids: Sequence[int], text: str, longer: str, tokenizer: Tokenizer) -> int | None:
@@ -21,8 +23,13 @@ def shared_tokens(ids: Sequence[int], text: str, longer: str, tokenizer: Tokeniz
     if start is None:
         return None
     index, place = start
-    again = tokenizer.encode(longer[place : shared + _LOOK_AHEAD], add_special=False, parse_special=True)
-    return index + _common(ids[index:], again)
+    # Where the texts part the next answer begins, which may begin otherwise than the one at hand.
+    beginnings = [longer[place : shared + _LOOK_AHEAD], *(longer[place:shared] + other for other in _OTHER_ANSWERS)]
+    return index + min(_common(ids[index:], _encode(tokenizer, beginning)) for beginning in beginnings)
+
+
+def _encode(tokenizer: Tokenizer, text: str) -> Sequence[int]:
+    return tokenizer.encode(text, add_special=False, parse_special=True)
 
 
 def shared_length(first: str, second: str) -> int:

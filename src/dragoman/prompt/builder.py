@@ -10,16 +10,21 @@ from collections.abc import Sequence
 import msgspec
 
 from dragoman.core.errors import InvalidRequest, TokenOutOfRange
+from dragoman.core.messages import ToolCallPart
 from dragoman.core.prompt import Prompt, ReplyFormat
-from dragoman.core.request import ChatInput, Input, RawInput
+from dragoman.core.request import ChatInput, InfillInput, Input, RawInput
 from dragoman.core.vocabulary import Tokenizer
 from dragoman.prompt.boundary import shared_length, shared_tokens
 from dragoman.prompt.caps import TemplateCaps, probe_caps
 from dragoman.prompt.continuation import open_turn, render_open
+from dragoman.prompt.controls import thinking_of, unsaid
+from dragoman.prompt.efforts import probe_efforts
+from dragoman.prompt.infill import infill_ids
 from dragoman.prompt.render import ChatRenderer
 from dragoman.prompt.reply_format import detect_reply_format
 from dragoman.prompt.template import ChatTemplate, TemplateSource
 from dragoman.prompt.thinking import ends_thinking, ends_with_opener
+from dragoman.prompt.thoughts import probe_thoughts
 from dragoman.prompt.turns import Turn
 
 _NEXT_TURNS = (Turn(role="assistant", texts=("Yes.",)), Turn(role="user", texts=("Go on.",)))
@@ -28,16 +33,26 @@ _NEXT_TURNS = (Turn(role="assistant", texts=("Yes.",)), Turn(role="user", texts=
 class PromptBuilder:
     """Builds prompts for one model. Immutable after construction, safe from any thread.
 
-    `template_source` '' stands for ChatML. Raises EngineFailure for a template that does not compile.
+    `template_source` '' stands for ChatML. `tool_family` names the markup of calls where the template is not to be
+    asked for it. Raises EngineFailure for a template that does not compile.
     """
 
-    def __init__(self, tokenizer: Tokenizer, template_source: TemplateSource) -> None:
+    def __init__(self, tokenizer: Tokenizer, template_source: TemplateSource, *, tool_family: str = "") -> None:
         self._tokenizer = tokenizer
         self._template = ChatTemplate(template_source, bos_token=tokenizer.bos_token, eos_token=tokenizer.eos_token)
         self._caps = probe_caps(self._template)
-        detected = detect_reply_format(self._template.source, tokenizer)
-        self._renderer = ChatRenderer(self._template, self._caps, native_tools=bool(detected.tool_family))
-        self._reply_format = msgspec.structs.replace(detected, tool_family=detected.tool_family or "hermes")
+        detected = detect_reply_format(self._template.source, tokenizer, tool_family)
+        self._thoughts = probe_thoughts(self._template, detected)
+        self._efforts = probe_efforts(self._template)
+        self._renderer = ChatRenderer(
+            self._template,
+            self._caps,
+            native_tools=bool(detected.tool_family),
+            thoughts=self._thoughts,
+            efforts=self._efforts,
+        )
+        spoken = detected.tool_family if self._renderer.native_tools else tool_family or "hermes"
+        self._reply_format = msgspec.structs.replace(detected, tool_family=spoken)
         self._bos = _added_bos(tokenizer)
 
     @property
@@ -56,6 +71,12 @@ class PromptBuilder:
         return self._caps
 
     @property
+    def thought_end(self) -> tuple[int, ...]:
+        """The ids that close a thought and begin the answer; empty for a model that does not think."""
+        closing = self._thoughts.closing
+        return tuple(self._tokenizer.encode(closing, add_special=False, parse_special=True)) if closing else ()
+
+    @property
     def native_tools(self) -> bool:
         """Whether tools go through the template, rather than being described in our own words."""
         return self._renderer.native_tools
@@ -67,12 +88,29 @@ class PromptBuilder:
     def build(self, input: Input) -> Prompt:
         """The prompt. Raises InvalidRequest when the conversation cannot be rendered, TokenOutOfRange for ids outside
         the vocabulary."""
-        return self._raw(input) if isinstance(input, RawInput) else self._chat(input)
+        match input:
+            case RawInput():
+                return self._raw(input)
+            case InfillInput():
+                prompt = list(self._raw(msgspec.structs.replace(input.prompt, add_special=False)).ids)
+                return Prompt(ids=tuple(infill_ids(self._tokenizer, input, prompt, self._bos)), text="")
+            case ChatInput():
+                return self._chat(input)
 
     def _text(self, chat: ChatInput, turns: Sequence[Turn]) -> str:
-        if not chat.continue_final:
-            return self._renderer.render(chat, turns, add_generation_prompt=chat.add_generation_prompt)
-        return render_open(turns, lambda some, primer: self._renderer.render(chat, some, add_generation_prompt=primer))
+        if chat.continue_final:
+            return render_open(
+                turns, lambda some, primer: self._renderer.render(chat, some, add_generation_prompt=primer)
+            )
+        text = self._renderer.render(chat, turns, add_generation_prompt=chat.add_generation_prompt)
+        unwanted = thinking_of(chat).mode == "off" and self._thinking_open(chat, turns, text)
+        return self._without_thought(text) if unwanted else text
+
+    def _without_thought(self, text: str) -> str:
+        """The prompt with the thought closed that its template has opened though none is wanted."""
+        opening, closing = self._thoughts.opening, self._thoughts.closing
+        body = text.rstrip()
+        return f"{body}{opening[len(opening.rstrip()) :]}{closing}"
 
     def _chat(self, chat: ChatInput) -> Prompt:
         turns = self._renderer.read(chat)
@@ -85,6 +123,7 @@ class PromptBuilder:
             thinking_open=self._thinking_open(chat, turns, text),
             prefill=prefill,
             stable_boundary=None if chat.continue_final else self._stable_boundary(chat, turns, text, ids),
+            thinking=unsaid(thinking_of(chat), self._efforts),
         )
 
     def _encode_rendered(self, text: str) -> list[int]:
@@ -107,13 +146,30 @@ class PromptBuilder:
         return ends_thinking(text[shared:], tags.think_open, tags.think_close)
 
     def _stable_boundary(self, chat: ChatInput, turns: Sequence[Turn], text: str, ids: Sequence[int]) -> int | None:
-        try:
-            longer = self._renderer.render(
-                chat, [*turns, *_NEXT_TURNS], add_generation_prompt=chat.add_generation_prompt
-            )
-        except InvalidRequest:
-            return None
-        return shared_tokens(ids, text, longer, self._tokenizer)
+        """What every way the conversation may go on has in common with the prompt: templates rewrite other parts of it
+        behind an answer than behind the result of a call."""
+        shortest: int | None = None
+        for next_turns in (_NEXT_TURNS, self._tool_turns(chat)):
+            if not next_turns:
+                continue
+            try:
+                longer = self._renderer.render(chat, [*turns, *next_turns], add_generation_prompt=True)
+            except InvalidRequest:
+                continue
+            shared = shared_tokens(ids, text, longer, self._tokenizer)
+            if shared is None:
+                return None
+            shortest = shared if shortest is None else min(shortest, shared)
+        return shortest
+
+    def _tool_turns(self, chat: ChatInput) -> tuple[Turn, ...]:
+        """A call of the first tool, and its result; none where no tool may be called."""
+        if not chat.tools or chat.tool_choice.mode == "none":
+            return ()
+        ident = "functions.next:0" if self._caps.named_call_ids else "next00000"
+        call = ToolCallPart(ident, chat.tools[0].name, "{}")
+        result = Turn(role="tool", texts=("Done.",), call_id=ident, name=call.name)
+        return (Turn(role="assistant", calls=(call,)), result)
 
     def _raw(self, raw: RawInput) -> Prompt:
         ids: list[int] = []

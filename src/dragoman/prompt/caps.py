@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from dragoman.core.errors import InvalidRequest
+from dragoman.prompt.efforts import probe_efforts
 from dragoman.prompt.template import ChatTemplate
 
 Messages = list[dict[str, Any]]
@@ -16,6 +18,8 @@ _USER, _USER_2, _ASSISTANT = "probe-user-one", "probe-user-two", "probe-assistan
 _SYSTEM, _LATE, _RESULT, _THOUGHT = "probe-system", "probe-late", "probe-result", "probe-thought"
 _TOOL, _TOOL_2, _ARGUMENT = "probe_tool", "probe_second_tool", "probe_argument"
 _CALL_ID = "probe0001"
+_NAMED_ID = f"functions.{_TOOL}:0"
+_THINKING_KEY = re.compile(r"""\.thinking\b|\[['"]thinking['"]\]""")
 _TOOLS = [
     {
         "type": "function",
@@ -34,7 +38,9 @@ class TemplateCaps(Struct, frozen=True, kw_only=True):
     `late_system`: a system message in the middle or at the end stays at its place; `consecutive_users`: two user
     turns may follow each other; `user_after_tool`: a user turn may follow a tool result; `object_arguments`: tool-call
     arguments are wanted as a map, not as JSON text; `null_call_content`: calls only render where content is null;
-    `reasoning`: `reasoning_content` of the last assistant turn is shown.
+    `named_call_ids`: the id of a call carries its name, as Kimi K2 has it; `reasoning`: `reasoning_content` of the last
+    assistant turn is shown; `thinking_key`: thoughts are looked for under `thinking` (GPT-OSS); `reasoning_effort`:
+    words for it make a difference.
     """
 
     string_content: bool = True
@@ -50,7 +56,9 @@ class TemplateCaps(Struct, frozen=True, kw_only=True):
     parallel_tool_calls: bool = False
     object_arguments: bool = True
     null_call_content: bool = False
+    named_call_ids: bool = False
     reasoning: bool = False
+    thinking_key: bool = False
     reasoning_effort: bool = False
 
 
@@ -83,8 +91,10 @@ class _Probe:
             parallel_tool_calls=calls.shown and calls.parallel,
             object_arguments=calls.objects,
             null_call_content=calls.null,
+            named_call_ids=calls.named,
             reasoning=self._reasoning(),
-            reasoning_effort="reasoning_effort" in self._template.variables,
+            thinking_key=bool(_THINKING_KEY.search(self._template.source)),
+            reasoning_effort=bool(probe_efforts(self._template).words),
         )
 
     def _render(self, messages: Messages, tools: object = None) -> str:
@@ -128,33 +138,41 @@ class _Probe:
         return any(_TOOL in self._render(messages, _TOOLS) for messages in (alone, headed))
 
     def _reasoning(self) -> bool:
-        answer = {**self._turn("assistant", _ASSISTANT), "reasoning_content": _THOUGHT, "reasoning": _THOUGHT}
+        thoughts = {"reasoning_content": _THOUGHT, "reasoning": _THOUGHT, "thinking": _THOUGHT}
+        answer = {**self._turn("assistant", _ASSISTANT), **thoughts}
         return self._shows([self._user(_USER), answer], _THOUGHT)
 
-    def _calling(self, names: Sequence[str], arguments: object, *, null: bool) -> Messages:
+    def _calling(self, names: Sequence[str], arguments: object, *, null: bool, ident: str = _CALL_ID) -> Messages:
         calls = [
-            {"id": _CALL_ID, "type": "function", "function": {"name": name, "arguments": arguments}} for name in names
+            {"id": ident, "type": "function", "function": {"name": name, "arguments": arguments}} for name in names
         ]
         content = None if null else self._turn("assistant", "")["content"]
         answer = {"role": "assistant", "content": content, "tool_calls": calls}
-        result = {**self._turn("tool", _RESULT), "tool_call_id": _CALL_ID, "name": names[0]}
+        result = {**self._turn("tool", _RESULT), "tool_call_id": ident, "name": names[0]}
         return [self._user(_USER), answer, result]
 
     def _calls(self) -> _Calls:
-        for null in (False, True):
-            as_map = self._render(self._calling((_TOOL,), {_ARGUMENT: "value"}, null=null), _TOOLS)
-            as_text = self._render(self._calling((_TOOL,), f'{{"{_ARGUMENT}": "value"}}', null=null), _TOOLS)
-            sound_map, sound_text = _sound_map(as_map), _sound_text(as_text)
-            if sound_map or sound_text:
-                shown = as_map if sound_map else as_text
-                return _Calls(
-                    shown=True,
-                    result=_RESULT in shown,
-                    objects=sound_map,
-                    null=null,
-                    parallel=self._parallel(null=null, objects=sound_map),
-                )
+        for ident in (_CALL_ID, _NAMED_ID):
+            for null in (False, True):
+                found = self._calls_with(ident, null=null)
+                if found.shown:
+                    return found
         return _Calls()
+
+    def _calls_with(self, ident: str, *, null: bool) -> _Calls:
+        as_map = self._render(self._calling((_TOOL,), {_ARGUMENT: "value"}, null=null, ident=ident), _TOOLS)
+        as_text = self._render(self._calling((_TOOL,), f'{{"{_ARGUMENT}": "value"}}', null=null, ident=ident), _TOOLS)
+        sound_map, sound_text = _sound_map(as_map), _sound_text(as_text)
+        if not (sound_map or sound_text):
+            return _Calls()
+        return _Calls(
+            shown=True,
+            result=_RESULT in (as_map if sound_map else as_text),
+            objects=sound_map,
+            null=null,
+            named=ident == _NAMED_ID,
+            parallel=ident == _NAMED_ID or self._parallel(null=null, objects=sound_map),
+        )
 
     def _parallel(self, *, null: bool, objects: bool) -> bool:
         arguments: object = {_ARGUMENT: "value"} if objects else f'{{"{_ARGUMENT}": "value"}}'
@@ -171,6 +189,7 @@ class _Calls(Struct, frozen=True, kw_only=True):
     result: bool = False
     objects: bool = True
     null: bool = False
+    named: bool = False
     parallel: bool = False
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
+
+import msgspec
 
 from dragoman.core.errors import InvalidRequest
 from dragoman.core.messages import ToolCallPart
-from dragoman.core.request import ChatInput, Thinking
+from dragoman.core.request import ChatInput
 from dragoman.core.tools import Tool
 from dragoman.prompt.arguments import decoded_arguments, wrapped_arguments
+from dragoman.prompt.canonical import canonical_schema, with_call_ids
 from dragoman.prompt.caps import TemplateCaps
+from dragoman.prompt.controls import keeps_thoughts, template_variables, thinking_of
+from dragoman.prompt.efforts import EffortScale, probe_efforts
 from dragoman.prompt.generic_tools import Decode, as_text, instructions, with_instructions
 from dragoman.prompt.template import ChatTemplate
+from dragoman.prompt.thoughts import ThoughtForm, marked, restored
 from dragoman.prompt.turns import (
     Turn,
     fold_user_into_tool,
@@ -45,12 +51,23 @@ class ChatRenderer:
     """Renders conversations with one template. Immutable, safe from any thread.
 
     `native_tools` False describes tools, calls and results in our own words even where the template has some for
-    them, because their form could not be read back from an answer.
+    them, because their form could not be read back from an answer. `thoughts` is the form in which thoughts are put
+    back that the template leaves out of earlier turns, where a request wants them kept.
     """
 
-    def __init__(self, template: ChatTemplate, caps: TemplateCaps, *, native_tools: bool) -> None:
+    def __init__(
+        self,
+        template: ChatTemplate,
+        caps: TemplateCaps,
+        *,
+        native_tools: bool,
+        thoughts: ThoughtForm = ThoughtForm(),  # noqa: B008 (immutable)
+        efforts: EffortScale | None = None,
+    ) -> None:
         self._template = template
         self._caps = caps
+        self._thoughts = thoughts
+        self._efforts = probe_efforts(template) if efforts is None else efforts
         self._native = native_tools and caps.tools and caps.tool_calls and caps.tool_results
 
     @property
@@ -70,21 +87,34 @@ class ChatRenderer:
 
     def read(self, chat: ChatInput) -> list[Turn]:
         """The turns of a conversation. Raises InvalidField for media."""
-        return merge_leading_system(read_turns(chat.messages), developer=self._caps.developer_role)
+        turns = merge_leading_system(read_turns(chat.messages), developer=self._caps.developer_role)
+        return with_call_ids(turns, named=self._caps.named_call_ids)
 
     def _render(
         self, chat: ChatInput, turns: Sequence[Turn], tools: list[dict[str, Any]], decode: Decode, primer: bool
     ) -> str:
         fitted = self._fit(self._with_tools(chat, turns, tools, decode))
+        restores = self._restores(chat)
         variables: dict[str, Any] = {
-            **_thinking_variables(chat.thinking, self._template.variables),
-            **{name: value for name, value in chat.template_kwargs.items() if name not in _RESERVED},
-            "messages": [self._message(turn, decode) for turn in fitted],
+            **template_variables(thinking_of(chat), self._template.variables, self._efforts),
+            **self._own_words(chat),
+            "messages": [self._message(turn, decode) for turn in (marked(fitted) if restores else fitted)],
             "tools": tools if tools and self._native else None,
             "documents": None,
             "add_generation_prompt": primer,
         }
-        return self._template.render(variables)
+        text = self._template.render(variables)
+        return restored(text, fitted, self._thoughts) if restores else text
+
+    def _own_words(self, chat: ChatInput) -> dict[str, Any]:
+        """Template variables the request names itself."""
+        return {name: value for name, value in chat.template_kwargs.items() if name not in _RESERVED}
+
+    def _restores(self, chat: ChatInput) -> bool:
+        """Whether thoughts are to be kept that the template has no switch for."""
+        if not self._thoughts.closing or keeps_thoughts(self._template.variables):
+            return False
+        return thinking_of(chat).preserve is True
 
     def _with_tools(
         self, chat: ChatInput, turns: Sequence[Turn], tools: list[dict[str, Any]], decode: Decode
@@ -111,6 +141,9 @@ class ChatRenderer:
         return "system" if self._caps.late_system else "user"
 
     def _message(self, turn: Turn, decode: Decode) -> dict[str, Any]:
+        if self._caps.thinking_key and turn.calls and turn.reasoning and turn.text:
+            # Such templates take one or the other beside calls: both are thought before the call.
+            turn = msgspec.structs.replace(turn, reasoning=f"{turn.reasoning}\n\n{turn.text}", texts=())
         message: dict[str, Any] = {"role": turn.role, "content": self._content(turn)}
         if turn.name is not None:
             message["name"] = turn.name
@@ -118,6 +151,8 @@ class ChatRenderer:
             message["tool_call_id"] = turn.call_id
         if turn.reasoning:
             message["reasoning_content"] = message["reasoning"] = turn.reasoning
+            if self._caps.thinking_key:
+                message["thinking"] = turn.reasoning
         if turn.calls:
             message["tool_calls"] = [self._call(call, decode) for call in turn.calls]
         return message
@@ -143,20 +178,8 @@ def _tool_dict(tool: Tool) -> dict[str, Any]:
     function: dict[str, Any] = {"name": tool.name}
     if tool.description is not None:
         function["description"] = tool.description
-    function["parameters"] = tool.parameters or _NO_PARAMETERS
+    function["parameters"] = canonical_schema(tool.parameters) if tool.parameters else _NO_PARAMETERS
     return {"type": "function", "function": function}
-
-
-def _thinking_variables(thinking: Thinking, wanted: frozenset[str]) -> Mapping[str, Any]:
-    """`enable_thinking` for every template, `thinking` (DeepSeek, Granite) for those that read it."""
-    variables: dict[str, Any] = {}
-    if thinking.mode != "auto":
-        variables["enable_thinking"] = thinking.mode == "on"
-        if "thinking" in wanted:
-            variables["thinking"] = thinking.mode == "on"
-    if thinking.effort is not None:
-        variables["reasoning_effort"] = thinking.effort
-    return variables
 
 
 def _has_raw_arguments(turns: Sequence[Turn]) -> bool:

@@ -92,7 +92,7 @@ def _assistant_turn(message: Message) -> Turn:
         role="assistant",
         texts=_texts(message),
         name=message.name,
-        reasoning="".join(part.text for part in message.parts if isinstance(part, ReasoningPart)),
+        reasoning=_BLOCK.join(part.text for part in message.parts if isinstance(part, ReasoningPart) and part.text),
         calls=tuple(part for part in message.parts if isinstance(part, ToolCallPart)),
     )
 
