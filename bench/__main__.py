@@ -10,6 +10,7 @@ from pathlib import Path
 from bench.against_llamacpp import against_llamacpp
 from bench.against_mlx import against_mlx_small, against_mlx_smollm2
 from bench.blas import find_blas
+from bench.grammar import constraint_cost
 from bench.part import Options, Outcome
 from bench.profile import cpu_profile
 from bench.report import machine, save, speeds_to_reach, tables
@@ -19,6 +20,7 @@ PARTS: Mapping[str, Callable[[Options], Outcome]] = {
     "serving": serving_layer,
     "profile": cpu_profile,
     "llamacpp": against_llamacpp,
+    "grammar": constraint_cost,
     "mlx-small": against_mlx_small,
     "mlx-smollm2": against_mlx_smollm2,
 }
@@ -33,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         outcome = PARTS[name](options)
         print(tables(outcome), flush=True)
         whole.add(outcome)
-    print("\nSpeeds to reach (median of the ratios to mlx_lm.server, or of our own figure)")
+    print("\nSpeeds to reach (median of the ratios to the peer, or of our own figure)")
     print(speeds_to_reach(whole, full=set(parts) == set(PARTS)) or "none of them belongs to these parts")
     print("\nWritten:", ", ".join(os.path.relpath(path) for path in save(whole, options, before)))
 

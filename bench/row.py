@@ -20,6 +20,9 @@ METRICS: Mapping[str, tuple[str, bool]] = {
     "gap p99": ("ms", False),
     "chunks": ("chunks/s", True),
     "cpu": ("µs/chunk", False),
+    "mask p50": ("µs", False),
+    "mask p99": ("µs", False),
+    "step": ("ms", False),
     CPU_TIME: ("s", False),
 }
 """Unit of each metric and whether more is better."""

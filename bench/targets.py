@@ -56,16 +56,30 @@ def _for(model: str) -> tuple[Target, ...]:
     )
 
 
+_LLAMACPP = (
+    *(
+        Target(f"{streams} at once, tokens/s", "llamacpp", streams, "throughput", "at least", 0.95)
+        for streams in ("1 stream", "4 streams", "8 streams")
+    ),
+    Target("8 agents sharing a cold 1,200-token prefix, time", "llamacpp", "8 agents", "seconds", "at most", 0.25),
+    Target("first token after a restart with --cache-dir", "llamacpp", "restart", "first", "at most", 0.15),
+)
+"""Ratios to llama.cpp's own server; of the restart, to the same server without what it has kept."""
+
 TARGETS: tuple[Target, ...] = (
+    *_LLAMACPP,
     *_for("small"),
     Target(
         "8 requests sharing a cold 512-token prefix, time", "small, equal", "shared prefix", "seconds", "at most", 0.4
     ),
     *_for("smollm2"),
     Target("serving layer, chunks/s", "serving", "16 streams", "chunks", "at least", 10_000),
+    Target("a mask of the starter model's vocabulary, median µs", "grammar", "all masks", "mask p50", "at most", 200),
+    Target("a step with a grammar, llama.cpp", "grammar", "llama.cpp", "step", "at most", 1.1),
+    Target("a step with a grammar, MLX", "grammar", "mlx", "step", "at most", 1.1),
     Target("serving layer, CPU µs per chunk, whole process", "serving", "16 streams", "cpu", "at most", 80),
 )
-"""Ratios are ours divided by mlx_lm.server's."""
+"""Ratios are ours divided by the peer's: mlx_lm.server, or llama.cpp's own server."""
 
 
 def verdicts(rows: Sequence[Row], targets: Sequence[Target] = TARGETS) -> list[Verdict]:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from dragoman.core.exchange import EngineRequest, TokenChunk
 from dragoman.core.model import Capabilities
 from dragoman.core.operations import Health
+from dragoman.core.vectors import EmbedWork, RerankWork, Scores, Vector
 
 
 class BackendStats(Struct, frozen=True, kw_only=True):
@@ -79,6 +80,15 @@ class Backend(Protocol):
     async def submit(self, request: EngineRequest) -> TokenStream:
         """Queue a request. Returns at once; raises Overloaded when the queue is full, Unavailable when the engine is
         down or restarting, InvalidRequest when it cannot do this."""
+        ...
+
+    async def embed(self, work: EmbedWork) -> tuple[tuple[Vector, ...], ...]:
+        """For each input its vectors as computed, not normalised: one, or one per token with pooling `none`. Waits its
+        turn; cancelling drops the work. Raises as `submit` does, and NotSupported when the capabilities say no."""
+        ...
+
+    async def rerank(self, work: RerankWork) -> Scores:
+        """The relevance of each document. Waits and raises as `embed` does."""
         ...
 
     def health(self) -> Health:

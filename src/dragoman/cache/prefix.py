@@ -81,6 +81,11 @@ class RamPrefixCache:
         self._counters.reused_tokens += match.length
         return Hit(match.length, match.entry.snapshot)
 
+    def peek(self, namespace: str, tokens: tuple[int, ...]) -> int:
+        """How many tokens `take` would serve now. Counts nothing and changes no recency."""
+        match = self._find(namespace, tokens, None) if self._budget else None
+        return match.length if match is not None else 0
+
     def put(
         self,
         namespace: str,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.core.errors import EngineFailure, InvalidRequest
+from dragoman.backend.llamacpp.wire import MINUS_INFINITY
+from dragoman.core.errors import EngineFailure, InvalidRequest, Overloaded
 from dragoman.core.exchange import EngineFinish, Progress
 from dragoman.core.sampling import SamplingSpec
 from tests.backend.llamacpp.rig import ask, chunks_of, ids_of, serving
@@ -190,3 +192,98 @@ async def test_a_repeated_call_after_a_cancelled_one_loses_nothing() -> None:
             if chunk.finish:
                 break
     assert tokens == [*"abc😀def".encode(), EOS]
+
+
+async def test_the_least_length_is_a_leg_in_which_nothing_ends_the_answer() -> None:
+    def plan(prompt: list[int], body: dict[str, Any]) -> list[int]:
+        text = [*b"abcdef"][len(prompt) - 1 :]
+        return text if body["ignore_eos"] else [EOS]
+
+    stub = Stub(plan=plan)
+    sampling = SamplingSpec(temperature=0.0, min_tokens=3, seed=5, logit_bias={7: 1.0})
+    async with serving(stub) as (backend, _):
+        chunks = await chunks_of(backend, ask(max_tokens=9, stop_tokens=frozenset({EOS}), sampling=sampling))
+    assert (ids_of(chunks), chunks[-1].finish) == ([*b"abc", EOS], EngineFinish.EOS)
+    first, second = stub.received
+    assert (first["n_predict"], first["logit_bias"]) == (3, [[7, 1.0], [EOS, False]])
+    assert (second["n_predict"], second["ignore_eos"], second["logit_bias"]) == (6, False, [[7, 1.0]])
+    assert second["prompt"] == [1, *b"abc"]
+    assert second["seed"] != first["seed"] == 5
+    assert [chunk.started for chunk in chunks if chunk.started is not None] == [0]
+
+
+@pytest.mark.parametrize(("least", "most"), [(4, 4), (9, 4), (0, 4)])
+async def test_a_least_length_that_is_the_limit_ends_there(least: int, most: int) -> None:
+    stub = Stub(plan=token_plan(list(b"abcdefghij")))
+    sampling = SamplingSpec(temperature=0.0, min_tokens=least)
+    async with serving(stub) as (backend, _):
+        chunks = await chunks_of(backend, ask(max_tokens=most, sampling=sampling))
+    assert (ids_of(chunks), chunks[-1].finish) == (list(b"abcd"), EngineFinish.LENGTH)
+    assert len(stub.received) == 1
+
+
+async def test_a_least_length_inside_a_character_loses_nothing() -> None:
+    text = "a😀b"
+    stub = Stub(plan=text_plan(text))
+    sampling = SamplingSpec(temperature=0.0, min_tokens=3)
+    async with serving(stub) as (backend, _):
+        chunks = await chunks_of(backend, ask(max_tokens=20, stop_tokens=frozenset({EOS}), sampling=sampling))
+    assert (ids_of(chunks), chunks[-1].finish) == ([*text.encode(), EOS], EngineFinish.EOS)
+
+
+GRAMMAR = "%llguidance {}\nstart: /(.|\\n)*/\n"
+
+
+async def test_a_constrained_answer_stays_in_its_leg() -> None:
+    stub = Stub(plan=text_plan("a😀é"), guidance=True)
+    async with serving(stub) as (backend, _):
+        whole = await chunks_of(backend, ask(max_tokens=50, grammar=GRAMMAR, logprobs=1))
+        cut = await chunks_of(backend, ask(max_tokens=3, grammar=GRAMMAR))
+    assert ids_of(whole) == [*"a😀é".encode(), EOS]
+    assert [entry.chosen.id for chunk in whole for entry in chunk.logprobs] == ids_of(whole)
+    assert (ids_of(cut), cut[-1].finish) == (list(b"a"), EngineFinish.LENGTH)
+    assert len([body for body in stub.received if body.get("stream")]) == 2
+
+
+async def test_a_constrained_answer_that_is_kept_back_is_an_error_not_a_wrong_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dragoman.backend.llamacpp.answer._PATIENCE", 0.05)
+    stub = Stub(plan=text_plan(b"ab\xf0\x9fcd" + b"e" * 60), step=0.002, guidance=True, never_final=True)
+    async with serving(stub) as (backend, _):
+        with pytest.raises(EngineFailure, match="constrained"):
+            await chunks_of(backend, ask(max_tokens=500, grammar=GRAMMAR))
+
+
+async def test_what_sampling_left_is_not_asked_for_token_by_token() -> None:
+    stub = Stub(plan=text_plan("é"))
+    async with serving(stub) as (backend, _):
+        chunks = await chunks_of(backend, ask(max_tokens=2, logprobs=1, post_sampling=True))
+    entries = [entry for chunk in chunks for entry in chunk.logprobs]
+    assert [entry.chosen.logprob for entry in entries] == [MINUS_INFINITY, pytest.approx(logprob_of(0))]
+    assert stub.received[0]["post_sampling_probs"] is True
+
+
+FULL = {"code": 500, "message": "Context size has been exceeded.", "type": "server_error"}
+
+
+async def test_a_window_that_slots_filled_together_ends_an_answer_that_has_begun() -> None:
+    async with serving(Stub(error=FULL, error_after=3)) as (backend, _):
+        chunks = await chunks_of(backend, ask(max_tokens=20))
+    assert (len(ids_of(chunks)), chunks[-1].finish) == (3, EngineFinish.CONTEXT)
+    assert chunks[-1].report is not None
+
+
+async def test_a_window_that_slots_filled_together_refuses_an_answer_that_has_not() -> None:
+    async with serving(Stub(error=FULL, error_after=0)) as (backend, _):
+        with pytest.raises(Overloaded) as caught:
+            await chunks_of(backend, ask(max_tokens=20))
+    assert caught.value.retry_after
+
+
+async def test_drafts_are_reported() -> None:
+    async with serving(Stub(timings={"draft_n": 12, "draft_n_accepted": 7})) as (backend, _):
+        chunks = await chunks_of(backend, ask())
+    report = chunks[-1].report
+    assert report is not None
+    assert (report.drafted, report.accepted) == (12, 7)

@@ -16,7 +16,6 @@ from dragoman.core.errors import (
     Unavailable,
     UnsupportedField,
 )
-from dragoman.core.request import OutputFormat
 from dragoman.core.sampling import SamplingSpec
 from tests.backend.llamacpp.rig import ask, chunks_of, eventually_ids, ids_of, serving
 from tests.support.llama_stub import Stub
@@ -48,7 +47,7 @@ async def test_knows_itself_after_start() -> None:
         assert backend.capabilities.lanes == 2
         assert backend.capabilities.logprobs == 257
         assert not backend.capabilities.grammar
-        assert "min_tokens" not in backend.capabilities.sampling
+        assert "hlg_width" not in backend.capabilities.sampling
         assert backend.build == "stub"
         assert backend.health().status == "ok"
 
@@ -249,11 +248,8 @@ async def test_stop_ends_everything_with_unavailable() -> None:
 async def test_refuses_what_it_cannot_do() -> None:
     async with serving(Stub(n_ctx=16)) as (backend, launcher):
         with pytest.raises(UnsupportedField) as grammar:
-            await backend.submit(ask(format=OutputFormat("json")))
+            await backend.submit(ask(grammar='%llguidance {}\nstart: "a"'))
         assert grammar.value.field == "response_format"
-        with pytest.raises(UnsupportedField) as least:
-            await backend.submit(ask(sampling=SamplingSpec(min_tokens=4)))
-        assert least.value.field == "min_tokens"
         with pytest.raises(UnsupportedField):
             await backend.submit(ask(logprobs=258))
         with pytest.raises(InvalidField):
@@ -263,6 +259,31 @@ async def test_refuses_what_it_cannot_do() -> None:
         assert (long.value.n_prompt, long.value.n_ctx) == (16, 16)
         assert launcher.engine.stub.received == []
         assert backend.stats().running == 0
+
+
+async def test_an_engine_with_llguidance_takes_the_grammar_as_it_is() -> None:
+    grammar = '%llguidance {}\nstart: "a"'
+    async with serving(Stub(guidance=True)) as (backend, launcher):
+        assert backend.capabilities.grammar
+        await chunks_of(backend, ask(grammar=grammar))
+        assert [body["grammar"] for body in launcher.engine.stub.received] == [grammar]
+        with pytest.raises(UnsupportedField) as least:
+            await backend.submit(ask(grammar=grammar, sampling=SamplingSpec(min_tokens=4)))
+        assert least.value.field == "min_tokens"
+
+
+async def test_a_deadline_ends_what_waits_and_what_runs() -> None:
+    async with serving(Stub(step=0.05), lanes=1) as (backend, _):
+        running = await backend.submit(ask(max_tokens=1000, deadline=0.2))
+        waiting = await backend.submit(ask(max_tokens=1000, deadline=0.1))
+        await anext(running)
+        with pytest.raises(EngineFailure, match=r"0\.1 seconds passed while it waited"):
+            await anext(waiting)
+        with pytest.raises(EngineFailure, match=r"0\.2 seconds passed while it was being answered"):
+            async for _chunk in running:
+                pass
+        assert backend.stats().running == backend.stats().waiting == 0
+        assert ids_of(await chunks_of(backend, ask(max_tokens=2, deadline=60.0)))
 
 
 async def test_reuse_forbidden_reaches_the_wire() -> None:

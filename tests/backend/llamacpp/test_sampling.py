@@ -57,7 +57,7 @@ def test_unset_means_off_not_the_servers_default() -> None:
     assert native_sampling(SamplingSpec(), 512) == NEUTRAL
 
 
-@pytest.mark.parametrize("name", sorted(HONOURED))
+@pytest.mark.parametrize("name", sorted(HONOURED - {"min_tokens"}))
 def test_every_honoured_field_changes_exactly_its_own(name: str) -> None:
     wire, given_value, sent = SPELLED.get(name, (name, 0.5, 0.5))
     if name in ("top_k", "mirostat", "min_keep", "dry_allowed_length"):
@@ -102,11 +102,18 @@ def test_what_llama_cpp_would_refuse_is_named() -> None:
     for spec, field in (
         (SamplingSpec(repetition_penalty=0.0), "repetition_penalty"),
         (SamplingSpec(dry_sequence_breakers=()), "dry_sequence_breakers"),
+        (SamplingSpec(mirostat=3), "mirostat"),
         (SamplingSpec(logit_bias={1: math.nan}), "logit_bias"),
     ):
         with pytest.raises(InvalidField) as caught:
             native_sampling(spec, 512)
         assert caught.value.field == field
+
+
+def test_a_stage_llama_cpp_would_drop_from_the_chain_is_refused() -> None:
+    with pytest.raises(UnsupportedField) as caught:
+        native_sampling(SamplingSpec(samplers=("top_k", "guess")), 512)
+    assert caught.value.field == "samplers"
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 1000))

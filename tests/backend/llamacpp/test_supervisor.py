@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from dragoman.backend.llamacpp.endpoint import Endpoint
-from dragoman.backend.llamacpp.launch import RunningEngine
+from dragoman.backend.llamacpp.engine import RunningEngine
 from dragoman.backend.llamacpp.supervisor import RestartPolicy, Supervisor
 from dragoman.core.errors import DragomanError, EngineFailure, Unavailable
 

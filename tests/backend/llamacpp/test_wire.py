@@ -77,7 +77,7 @@ def test_a_distribution_is_asked_for_with_a_whole_letter() -> None:
 
 def test_recorded_frames_are_read() -> None:
     read = [read_frame(frame) for frame in frames("stream_normal")]
-    assert [frame.tokens for frame in read] == [[7042], [30], [198], [198], [504], [1797], [1918], [553], []]
+    assert [frame.tokens for frame in read] == [(7042,), (30,), (198,), (198,), (504,), (1797,), (1918,), (553,), ()]
     assert "".join(frame.content for frame in read) == " Paris.\n\nThe United States has"
     assert [frame.stop for frame in read] == [False] * 8 + [True]
     assert finish_of(read[-1]) is EngineFinish.LENGTH
@@ -96,7 +96,7 @@ def test_recorded_ends() -> None:
 
 def test_recorded_withheld_tokens_show_in_the_count() -> None:
     read = [read_frame(frame) for frame in frames("stream_emoji_partial_utf8")]
-    assert [(frame.tokens, frame.tokens_predicted) for frame in read] == [([218], 3), ([218], 6), ([], 8)]
+    assert [(frame.tokens, frame.tokens_predicted) for frame in read] == [((218,), 3), ((218,), 6), ((), 8)]
 
 
 def test_recorded_progress() -> None:

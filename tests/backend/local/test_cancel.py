@@ -18,7 +18,7 @@ from tests.backend.local.serving import read, read_tokens, request, serving, tex
 
 Stage = Literal["queued", "prefill", "decode"]
 Way = Literal["aclose", "task", "dropped"]
-PROMPT = "a prompt of several chunks"
+PROMPT = "a prompt of several more chunks"
 CHUNK = 8
 
 

@@ -19,7 +19,6 @@ from dragoman.core.errors import (
 )
 from dragoman.core.exchange import EngineFinish, EngineRequest
 from dragoman.core.operations import Health
-from dragoman.core.request import OutputFormat
 from dragoman.engines.fake import FakeScript
 from tests.backend.local.gated import FOREVER, LONGEST_WAIT, GatedEngine
 from tests.backend.local.serving import read, read_tokens, request, serving, text_of, until
@@ -140,7 +139,7 @@ async def test_gauges_tell_running_from_waiting() -> None:
         (request("a", ""), InvalidRequest),
         (request("a", max_tokens=0), InvalidRequest),
         (request("a", "x" * 8192), ContextLengthExceeded),
-        (request("a", format=OutputFormat("json")), UnsupportedField),
+        (request("a", grammar='%llguidance {}\nstart: "a"'), UnsupportedField),
         (request("a", logprobs=21), InvalidField),
         (request("a", logprobs=-1), InvalidField),
     ],

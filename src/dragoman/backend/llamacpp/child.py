@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, NoReturn, cast
 
 import msgspec
 
+from dragoman.backend.llamacpp.flags import Setting
 from dragoman.backend.llamacpp.parameters import ChildParameters, ChildReady
 from dragoman.backend.llamacpp.parent import AT_ONCE, TIDILY, die_with_parent, watch_input
 
@@ -92,6 +93,9 @@ def _server_parameters(library: Any, wanted: ChildParameters) -> object:
     made.cpuparams.n_threads = wanted.threads
     made.cpuparams_batch.n_threads = wanted.threads
     made.cache_ram_mib = wanted.prompt_cache_mib
+    made.cache_idle_slots = wanted.prompt_cache_mib > 0
+    if wanted.slot_folder:
+        made.slot_save_path = os.path.join(wanted.slot_folder, "")  # llama.cpp appends names as they are
     made.hostnames = [wanted.socket or "127.0.0.1"]
     made.port = 0
     if wanted.api_key:
@@ -101,7 +105,32 @@ def _server_parameters(library: Any, wanted: ChildParameters) -> object:
     made.endpoint_metrics = False
     made.ui = False
     made.verbosity = _WARNINGS
+    made.lora_adapters = [library.CommonAdapterLoraInfo(path, scale) for path, scale in wanted.adapters]
+    for setting in wanted.settings:
+        _set(library, made, setting)
     return made
+
+
+def _set(library: Any, made: object, setting: Setting) -> None:
+    """Raises ValueError for what this build does not have or cannot read."""
+    *way, name = setting.path.split(".")
+    for step in way:
+        made = getattr(made, step)
+    try:
+        setattr(made, name, _value(library, setting))
+    except ValueError as error:
+        raise ValueError(f"{setting.path} cannot be {setting.value} ({error})") from error
+
+
+def _value(library: Any, setting: Setting) -> object:
+    if not setting.enum:
+        return setting.value
+    kinds = getattr(library, setting.enum)
+    try:
+        members = [kinds[member] for member in str(setting.value).split(",")]
+    except KeyError as error:
+        raise ValueError(f"this build of llama.cpp has no {error}") from error
+    return members if setting.many else members[0]
 
 
 def _build(library: Any) -> str:

@@ -21,6 +21,7 @@ _CONNECT_SECONDS = 10.0
 _LONGEST_LINE = 64 * 1024 * 1024
 _HIGH_WATER = 256
 _LOW_WATER = 64
+_NEVER = float("inf")
 
 
 class ConnectionLost(Exception):
@@ -49,38 +50,61 @@ class Exchange(asyncio.Protocol):
         self._body: list[bytes] = []
         self._events: deque[bytes] = deque()
         self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._silent_at = _NEVER
 
     @property
     def ready(self) -> bool:
         """Whether `next_data` would return at once."""
         return bool(self._events) or self._complete
 
+    @property
+    def complete(self) -> bool:
+        """Whether the whole answer is here."""
+        return self._complete
+
     async def status(self) -> int:
         """The status code, once the headers are here. Raises ConnectionLost."""
         while self._status is None:
-            self._raise_if_over()
-            await self._wait(None)
+            await self.more()
         return self._status
 
     async def body(self) -> bytes:
         """The whole body. Raises ConnectionLost."""
         while not self._complete:
-            self._raise_if_over()
-            await self._wait(None)
+            await self.more()
         return b"".join(self._body)
 
     async def next_data(self, patience: float | None = None) -> bytes | None:
         """The data of the next server-sent event, None after the last. Raises ConnectionLost; raises TimeoutError
         after `patience` silent seconds, after which it may be called again. Nothing is lost when it is cancelled."""
-        while not self._events:
-            if self._complete:
-                return None
-            self._raise_if_over()
-            await self._wait(patience)
+        while (data := self.pop()) is None and not self._complete:
+            await self.more(patience)
+        return data
+
+    def pop(self) -> bytes | None:
+        """The data of the next server-sent event that is here; None when there is none."""
+        if not self._events:
+            return None
         data = self._events.popleft()
         if self._paused and len(self._events) < _LOW_WATER:
             self._resume()
         return data
+
+    def more(self, patience: float | None = None) -> asyncio.Future[None]:
+        """Done when more of the answer has come; to be awaited at once. A plain future, since every token waits for one
+        and another coroutine would cost as much as the rest of the wait. Raises ConnectionLost; the future raises
+        TimeoutError as `next_data` does."""
+        if self._lost is not None:
+            raise self._lost
+        waiter = self._waiter = self._loop.create_future()
+        if patience is not None:
+            self._silent_at = self._loop.time() + patience
+            if self._timer is None:
+                self._timer = self._loop.call_at(self._silent_at, self._on_timer)
+        else:
+            self._silent_at = _NEVER
+        return waiter
 
     def close(self) -> None:
         """Drop the connection at once; whoever waits gets ConnectionLost. Safe to call twice."""
@@ -148,15 +172,15 @@ class Exchange(asyncio.Protocol):
 
     # inside
 
-    async def _wait(self, patience: float | None) -> None:
-        waiter = self._waiter = self._loop.create_future()
-        timer = None if patience is None else self._loop.call_later(patience, _time_out, waiter)
-        try:
-            await waiter
-        finally:
-            self._waiter = None
-            if timer is not None:
-                timer.cancel()
+    def _on_timer(self) -> None:
+        """One timer serves many waits: it is set anew only when it goes off."""
+        self._timer = None
+        if self._waiter is None or self._waiter.done() or self._silent_at == _NEVER:
+            return
+        if self._loop.time() < self._silent_at:
+            self._timer = self._loop.call_at(self._silent_at, self._on_timer)
+        else:
+            self._waiter.set_exception(TimeoutError())
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -165,11 +189,10 @@ class Exchange(asyncio.Protocol):
     def _lose(self, message: str) -> None:
         if self._lost is None and not self._complete:
             self._lost = ConnectionLost(message)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._wake()
-
-    def _raise_if_over(self) -> None:
-        if self._lost is not None:
-            raise self._lost
 
     def _resume(self) -> None:
         self._paused = False
@@ -224,8 +247,3 @@ class Client:
                 Exchange, endpoint.host.strip("[]"), endpoint.port, ssl=self._tls
             )
         return exchange
-
-
-def _time_out(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_exception(TimeoutError())

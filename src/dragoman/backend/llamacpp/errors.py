@@ -18,6 +18,8 @@ from dragoman.core.errors import (
 )
 
 _RETRY_SECONDS = 5
+_WINDOW_FULL = "Context size has been exceeded"
+"""llama.cpp's words, as a server error, when no slot can be given another cell."""
 
 
 class ErrorBody(Struct, frozen=True):
@@ -43,11 +45,14 @@ def error_of(status: int, body: bytes) -> DragomanError:
 
 
 def error_in_stream(error: Any) -> DragomanError:
-    """The error an event of a running stream tells: the engine broke on this request, whatever it calls it."""
+    """The error an event of a running stream tells: the engine broke on this request, whatever it calls it, unless all
+    slots together have filled a window they share."""
     try:
         found = msgspec.convert(error, ErrorBody)
     except msgspec.ValidationError:
         found = ErrorBody(message=str(error))
+    if found.type == "exceed_context_size_error" or _WINDOW_FULL in found.message:
+        return Overloaded("The running requests have filled the window they share.", retry_after=_RETRY_SECONDS)
     return EngineFailure(f"llama.cpp failed on this request: {_clause(found)}.")
 
 

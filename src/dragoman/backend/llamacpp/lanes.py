@@ -15,10 +15,12 @@ _LONGEST_RETRY = 60
 
 
 class Ticket:
-    """A place in the queue, then a lane. Await `granted`; `release` it at any time, more than once if need be."""
+    """A place in the queue, then a lane. Await `granted`; `release` it at any time, more than once if need be.
+    `may_begin` is asked when a lane is free; who may not is passed over and keeps its place."""
 
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, lanes: Lanes, may_begin: Callable[[], bool] | None = None) -> None:
         self._lanes = lanes
+        self.may_begin = may_begin
         self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.entered = time.monotonic()
         self.begun: float | None = None
@@ -63,7 +65,8 @@ class Ticket:
 
 
 class Lanes:
-    """First in, first out. While paused nobody is granted a lane, but all may wait."""
+    """First in, first out, but for those who may not begin yet. While paused nobody is granted a lane, but all may
+    wait."""
 
     def __init__(self, lanes: int, max_waiting: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._free = lanes
@@ -84,15 +87,18 @@ class Lanes:
         """Requests without a lane."""
         return len(self._waiting)
 
-    def enter(self) -> Ticket:
+    def enter(self, may_begin: Callable[[], bool] | None = None) -> Ticket:
         """Take a place. Raises Overloaded when as many wait as may."""
-        if len(self._waiting) >= self._max_waiting and (self._paused or self._free <= 0):
+        ticket = Ticket(self, may_begin)
+        self._waiting.append(ticket)
+        self._move_up()
+        # Who may not begin though a lane is free has that lane as good as promised, and is not one too many.
+        if ticket.begun is None and len(self._waiting) > self._max_waiting + max(0, self._free):
+            self._waiting.remove(ticket)
+            ticket.released = True
             raise Overloaded(
                 f"{len(self._waiting)} requests are waiting already, as many as may.", retry_after=self._retry_after()
             )
-        ticket = Ticket(self)
-        self._waiting.append(ticket)
-        self._move_up()
         return ticket
 
     def leave(self, ticket: Ticket) -> None:
@@ -129,10 +135,20 @@ class Lanes:
         while self._waiting:
             self._waiting.popleft().refuse(error)
 
+    def look_again(self) -> None:
+        """Ask those who might not begin whether they may now."""
+        self._move_up()
+
     def _move_up(self) -> None:
-        while self._free > 0 and self._waiting and not self._paused:
-            self._free -= 1
-            self._waiting.popleft().grant()
+        if self._paused:
+            return
+        for ticket in list(self._waiting):
+            if self._free <= 0:
+                return
+            if ticket.may_begin is None or ticket.may_begin():
+                self._free -= 1
+                self._waiting.remove(ticket)
+                ticket.grant()
 
     def _retry_after(self) -> int:
         """Seconds until a place is likely free: lanes empty at the mean rate of late."""

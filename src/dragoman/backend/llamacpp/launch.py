@@ -7,14 +7,18 @@ import asyncio
 import os
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from dragoman.backend.llamacpp.address import Address
+from dragoman.backend.llamacpp.arguments import engine_flags, lora_flags
 from dragoman.backend.llamacpp.client import Client, ConnectionLost
 from dragoman.backend.llamacpp.endpoint import Endpoint, parse_url
+from dragoman.backend.llamacpp.engine import ProcessEngine, RemoteEngine, RunningEngine, because, healthy
+from dragoman.backend.llamacpp.flags import Setting, settings_of
 from dragoman.backend.llamacpp.logtail import LogTail
 from dragoman.backend.llamacpp.options import LlamaCppOptions
 from dragoman.backend.llamacpp.parameters import ChildParameters, ChildReady
@@ -22,39 +26,7 @@ from dragoman.backend.llamacpp.process import EngineProcess
 from dragoman.backend.llamacpp.threads import usable_cores
 from dragoman.core.errors import EngineFailure
 
-_OURS = frozenset(
-    {"--host", "--port", "--api-key", "--api-key-file", "--api-prefix", "--ssl-key-file", "--ssl-cert-file"}
-)
-"""Arguments a binary gets from us; another value would only hide it from us."""
-
 _MOST_PROMPT_CACHE_MIB = 8192
-
-
-class RunningEngine(Protocol):
-    """A server that answers."""
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """Where."""
-        ...
-
-    @property
-    def build(self) -> str:
-        """What it is, '' when it has not said."""
-        ...
-
-    @property
-    def pid(self) -> int | None:
-        """Its process, where that is ours."""
-        ...
-
-    async def gone(self) -> str:
-        """Wait until it is gone; returns what happened to it, as a predicate."""
-        ...
-
-    async def stop(self) -> None:
-        """End it, if it is ours. Safe to call twice, and after the end."""
-        ...
 
 
 class Launcher(Protocol):
@@ -76,31 +48,6 @@ def launcher_of(options: LlamaCppOptions, log: LogTail) -> Launcher:
     return BinaryLauncher(options, log)
 
 
-class ProcessEngine:
-    """A server in a process of ours."""
-
-    def __init__(self, process: EngineProcess, address: Address, endpoint: Endpoint, build: str) -> None:
-        self._process = process
-        self._address = address
-        self.endpoint = endpoint
-        self.build = build
-
-    @property
-    def pid(self) -> int | None:
-        """Process id."""
-        return self._process.pid
-
-    async def gone(self) -> str:
-        """Wait for the end of the process."""
-        await self._process.wait()
-        return self._process.ending()
-
-    async def stop(self) -> None:
-        """End the process and remove its socket."""
-        await self._process.stop()
-        self._address.remove()
-
-
 class ChildLauncher:
     """Runs `child` in this interpreter."""
 
@@ -112,20 +59,20 @@ class ChildLauncher:
 
     async def launch(self) -> RunningEngine:
         """Returns once the model is loaded."""
-        _refuse_arguments(self._options)
-        address = Address(reserve=False)
+        settings = settings_of(engine_flags(self._options))
+        address = _address(reserve=False)
         process: EngineProcess | None = None
         try:
-            process = await self._spawn(address)
+            process = await self._spawn(address, settings)
             ready = await self._ready(process)
             endpoint = address.endpoint(ready.port)
         except BaseException:
             await _discard(process, address)
             raise
-        return ProcessEngine(process, address, endpoint, ready.build)
+        return ProcessEngine(process, address, endpoint, self._log, self._options, ready.build)
 
-    async def _spawn(self, address: Address) -> EngineProcess:
-        self._log.clear()
+    async def _spawn(self, address: Address, settings: tuple[Setting, ...]) -> EngineProcess:
+        self._log.begin()
         options = self._options
         parameters = ChildParameters(
             model=options.model,
@@ -137,11 +84,14 @@ class ChildLauncher:
             batch=options.batch,
             ubatch=options.ubatch,
             prompt_cache_mib=_prompt_cache(options),
+            slot_folder=options.slot_folder,
+            settings=settings,
+            adapters=tuple((adapter.path, adapter.scale) for adapter in options.adapters),
             parent=os.getpid(),
         )
         # -P: a file named like a standard module in the working directory must not be imported.
         command = (sys.executable, "-P", "-m", "dragoman.backend.llamacpp.child")
-        return await EngineProcess.spawn(command, self._log, first_input=msgspec.json.encode(parameters) + b"\n")
+        return await _spawned(command, self._log, first_input=msgspec.json.encode(parameters) + b"\n")
 
     async def _ready(self, process: EngineProcess) -> ChildReady:
         try:
@@ -152,7 +102,7 @@ class ChildLauncher:
         except TimeoutError as error:
             raise _too_slow(self._options) from error
         if not line:
-            raise _not_loaded(self._options, f"its process {process.ending()}{_because(self._log.reason())}")
+            raise _not_loaded(self._options, f"its process {process.ending()}{because(self._log.reason())}")
         try:
             ready = msgspec.json.decode(line, type=ChildReady)
         except msgspec.MsgspecError as error:
@@ -181,24 +131,23 @@ class BinaryLauncher:
         binary = shutil.which(self._options.llama_server or "")
         if binary is None:
             raise EngineFailure(f"There is no program '{self._options.llama_server}' that can be run.")
-        if clash := next((arg for arg in self._options.engine_args if arg.split("=")[0] in _OURS), None):
-            raise EngineFailure(f"The engine argument {clash} cannot be used: the engine listens where we tell it.")
-        address = Address(reserve=True)
+        flags = (*engine_flags(self._options), *lora_flags(self._options.adapters))
+        address = _address(reserve=True)
         process: EngineProcess | None = None
         try:
-            process = await self._spawn(binary, address)
+            process = await self._spawn((binary, *self._arguments(address), *flags), address)
             await self._ready(process, address.endpoint())
         except BaseException:
             await _discard(process, address)
             raise
-        return ProcessEngine(process, address, address.endpoint(), "")
+        return ProcessEngine(process, address, address.endpoint(), self._log, self._options)
 
-    async def _spawn(self, binary: str, address: Address) -> EngineProcess:
-        self._log.clear()
-        command = (sys.executable, "-P", "-m", "dragoman.backend.llamacpp.guard", binary, *self._arguments(address))
+    async def _spawn(self, program: Sequence[str], address: Address) -> EngineProcess:
+        self._log.begin()
+        command = (sys.executable, "-P", "-m", "dragoman.backend.llamacpp.guard", *program)
         # The key goes through the environment: everyone may read a command line.
         key = {"LLAMA_API_KEY": address.api_key} if address.api_key else None
-        process = await EngineProcess.spawn(command, self._log, extra_env=key)
+        process = await _spawned(command, self._log, extra_env=key)
         process.log_output()
         return process
 
@@ -213,7 +162,8 @@ class BinaryLauncher:
         }
         flags = [word for flag, number in numbers.items() for word in (flag, str(number))]
         host = ("--host", address.socket) if address.socket else ("--host", "127.0.0.1", "--port", str(address.port))
-        return ("-m", options.model, *flags, *host, "--no-ui", *options.engine_args)
+        saving = ("--slot-save-path", options.slot_folder, "--cache-ram", "0") if options.slot_folder else ()
+        return ("-m", options.model, *flags, *host, *saving, "--no-ui")
 
     async def _ready(self, process: EngineProcess, endpoint: Endpoint) -> None:
         ended = asyncio.create_task(process.wait())
@@ -225,35 +175,12 @@ class BinaryLauncher:
             if healthy.done():
                 return
             if ended.done():
-                raise _not_loaded(self._options, f"its process {process.ending()}{_because(self._log.reason())}")
+                raise _not_loaded(self._options, f"its process {process.ending()}{because(self._log.reason())}")
             raise _too_slow(self._options)
         finally:
             for task in (ended, healthy):
                 task.cancel()
             await asyncio.gather(ended, healthy, return_exceptions=True)
-
-
-class RemoteEngine:
-    """A server somebody else runs, watched by asking after its health."""
-
-    pid = None
-    build = ""
-
-    def __init__(self, endpoint: Endpoint, interval: float) -> None:
-        self.endpoint = endpoint
-        self._interval = interval
-
-    async def gone(self) -> str:
-        """Wait until two health checks in a row fail."""
-        client = Client(self.endpoint)
-        failures = 0
-        while failures < 2:
-            await asyncio.sleep(self._interval if not failures else self._interval / 4)
-            failures = 0 if await _health(client) else failures + 1
-        return "does not answer any more"
-
-    async def stop(self) -> None:
-        """Nothing: it is not ours."""
 
 
 class RemoteLauncher:
@@ -268,7 +195,7 @@ class RemoteLauncher:
     async def launch(self) -> RunningEngine:
         """Returns once /health says so. A server that cannot be reached at all is a failure; one that loads is
         waited for."""
-        _refuse_arguments(self._options)
+        _refuse_settings(self._options)
         endpoint = parse_url(self._options.llama_server or "", self._options.api_key)
         try:
             await Client(endpoint).request("GET", "/health", patience=10)
@@ -281,9 +208,28 @@ class RemoteLauncher:
         return RemoteEngine(endpoint, self._interval)
 
 
-def _refuse_arguments(options: LlamaCppOptions) -> None:
-    if options.engine_args:
-        raise EngineFailure("Engine arguments need a llama-server binary to pass them to.")
+def _refuse_settings(options: LlamaCppOptions) -> None:
+    given = (*engine_flags(options), *(f"--adapter {adapter.name}" for adapter in options.adapters))
+    if given:
+        raise EngineFailure(
+            f"A llama-server that runs already cannot be given {given[0]}.", remedy="Start it with what it needs."
+        )
+
+
+def _address(*, reserve: bool) -> Address:
+    try:
+        return Address(reserve=reserve)
+    except OSError as error:
+        raise EngineFailure(f"There is no place for the engine to listen: {error.strerror}.") from error
+
+
+async def _spawned(
+    command: Sequence[str], log: LogTail, *, first_input: bytes = b"", extra_env: Mapping[str, str] | None = None
+) -> EngineProcess:
+    try:
+        return await EngineProcess.spawn(command, log, first_input=first_input, extra_env=extra_env)
+    except OSError as error:
+        raise EngineFailure(f"The llama.cpp process cannot be started: {error.strerror}.") from error
 
 
 async def _discard(process: EngineProcess | None, address: Address) -> None:
@@ -297,17 +243,9 @@ async def _discard(process: EngineProcess | None, address: Address) -> None:
 async def _healthy(client: Client) -> None:
     """Ask every 50 ms, less often as time goes by."""
     pause = 0.05
-    while not await _health(client):
+    while not await healthy(client):
         await asyncio.sleep(pause)
         pause = min(1.0, pause * 1.2)
-
-
-async def _health(client: Client) -> bool:
-    try:
-        status, _ = await client.request("GET", "/health", patience=10)
-    except ConnectionLost:
-        return False
-    return status == 200
 
 
 def _not_loaded(options: LlamaCppOptions, why: str) -> EngineFailure:
@@ -318,11 +256,9 @@ def _too_slow(options: LlamaCppOptions) -> EngineFailure:
     return EngineFailure(f"llama.cpp was not ready within {options.load_timeout:g} seconds.")
 
 
-def _because(reason: str) -> str:
-    return f" ({reason})" if reason else ""
-
-
 def _prompt_cache(options: LlamaCppOptions) -> int:
+    if options.adapters:
+        return 0  # llama.cpp's prompt cache does not tell the adapters apart that its states were made with.
     if options.prompt_cache_mib is not None:
         return options.prompt_cache_mib
     try:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from dragoman.backend.llamacpp.flags import Setting
+
 
 class ChildParameters(Struct, frozen=True, kw_only=True):
     """How the child serves a model. `context` is the sum over all lanes, in tokens (0: llama.cpp decides);
     `socket` the path of a Unix socket to listen on, '' for a free TCP port on loopback guarded by `api_key`;
-    `prompt_cache_mib` memory for the states of prompts that lost their lane; `parent` the process to die with."""
+    `prompt_cache_mib` memory for the states of prompts that lost their lane; `slot_folder` is where states of slots
+    are saved, '' for nowhere; `settings` are set in order, after the others; `adapters` are LoRA files with their
+    scales; `parent` the process to die with."""
 
     model: str
     socket: str = ""
@@ -19,6 +23,9 @@ class ChildParameters(Struct, frozen=True, kw_only=True):
     batch: int = 2048
     ubatch: int = 512
     prompt_cache_mib: int = 0
+    slot_folder: str = ""
+    settings: tuple[Setting, ...] = ()
+    adapters: tuple[tuple[str, float], ...] = ()
     parent: int = 0
 
 

@@ -98,7 +98,7 @@ class EngineProcess:
                 async with asyncio.timeout(grace):
                     await self._process.wait()
             except TimeoutError:
-                self._signal(self._process.kill)
+                self._signal(self._kill)
                 await self._process.wait()
         await self._close()
 
@@ -111,6 +111,13 @@ class EngineProcess:
             self._process.stdin.close()
             with contextlib.suppress(ConnectionError):
                 await self._process.stdin.wait_closed()
+
+    def _kill(self) -> None:
+        """It and what it started: it leads a process group of its own."""
+        if os.name == "posix":
+            os.killpg(self._process.pid, signal.SIGKILL)
+        else:
+            self._process.kill()
 
     @staticmethod
     def _signal(send: Callable[[], None]) -> None:

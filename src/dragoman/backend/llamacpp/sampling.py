@@ -15,6 +15,9 @@ from dragoman.core.sampling import SamplingSpec
 _DEFAULT_CHAIN = ("penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature")
 """llama.cpp's own order of stages when a request has none."""
 
+_STAGES = frozenset({*_DEFAULT_CHAIN, "adaptive_p", "infill"})
+"""What `samplers` may name. llama.cpp drops other names with a line in its log, and the answer is another one."""
+
 _RANDOM_SEED = 0xFFFFFFFF
 """The seed llama.cpp takes as 'draw one'."""
 
@@ -52,8 +55,9 @@ HONOURED: frozenset[str] = frozenset(_SAME_NAME) | {
     "seed",
     "logit_bias",
     "ignore_eos",
+    "min_tokens",
 }
-"""The fields of SamplingSpec that change the draw here. `min_tokens` has no counterpart."""
+"""The fields of SamplingSpec that are done here. `min_tokens` has no counterpart; see `wire.Work`."""
 
 
 def native_sampling(spec: SamplingSpec, context_length: int) -> dict[str, Any]:
@@ -119,5 +123,14 @@ def _check(spec: SamplingSpec) -> None:
         raise InvalidField("A logit bias must be a number.", field="logit_bias")
     if spec.dry_sequence_breakers == ():
         raise InvalidField("'dry_sequence_breakers' must not be empty.", field="dry_sequence_breakers")
+    if spec.mirostat not in (None, 0, 1, 2):
+        raise InvalidField("'mirostat' must be 0, 1 or 2.", field="mirostat")
+    for stage in spec.samplers or ():
+        if stage not in _STAGES:
+            raise UnsupportedField(
+                f"llama.cpp has no sampling stage '{stage}'.",
+                field="samplers",
+                remedy=f"Use some of {', '.join(sorted(_STAGES))}.",
+            )
     if spec.repetition_penalty is not None and spec.repetition_penalty <= 0:
         raise InvalidField("'repetition_penalty' must be greater than 0.", field="repetition_penalty")

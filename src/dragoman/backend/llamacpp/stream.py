@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from dragoman.backend.llamacpp.answer import Answer
 from dragoman.backend.llamacpp.client import ConnectionLost
 from dragoman.backend.llamacpp.lanes import Ticket
+from dragoman.backend.llamacpp.seat import Seat
 from dragoman.core.errors import DragomanError, EngineFailure
 from dragoman.core.exchange import TokenChunk
 
@@ -34,12 +35,14 @@ class LlamaCppStream:
     """A backend.base.TokenStream. Iterate it in one task; `aclose` may come from any task of the loop. Pending and
     later `__anext__` calls then end the iteration."""
 
-    def __init__(self, ticket: Ticket, host: Host) -> None:
+    def __init__(self, ticket: Ticket, host: Host, seat: Seat | None = None) -> None:
         self.ticket = ticket
+        self.seat = seat
         self._host = host
         self._answer: Answer | None = None
         self._failure: DragomanError | None = None
         self._failed = asyncio.Event()
+        self._deadline: asyncio.TimerHandle | None = None
         self._over = False
 
     def __aiter__(self) -> LlamaCppStream:
@@ -48,8 +51,14 @@ class LlamaCppStream:
     async def __anext__(self) -> TokenChunk:
         if self._over:
             raise StopAsyncIteration
+        seat = self.seat
+        if seat is not None:
+            seat.reading = True
+            seat.reads += 1
         try:
-            chunk = await self._advance()
+            if self._answer is None or self._failure is not None:
+                self._answer = await self._begin()
+            chunk = await self._answer.next()
         except ConnectionLost as lost:
             if self._over:
                 raise StopAsyncIteration from None
@@ -59,9 +68,16 @@ class LlamaCppStream:
         except DragomanError:
             self._end("failed")
             raise
+        finally:
+            if seat is not None:
+                seat.reading = False
         if chunk.finish is not None:
             self._end("finished")
         return chunk
+
+    def expire_after(self, seconds: float) -> None:
+        """Fail it unless it has ended by then."""
+        self._deadline = asyncio.get_running_loop().call_later(seconds, self._expire, seconds)
 
     async def aclose(self) -> None:
         """Cancel the request, wherever it is."""
@@ -75,15 +91,17 @@ class LlamaCppStream:
         if self._answer is not None:
             self._answer.close()
 
-    async def _advance(self) -> TokenChunk:
+    async def _begin(self) -> Answer:
         if self._failure is not None:
             raise self._failure
-        if self._answer is None:
-            await self.ticket.granted()
-            if self._over:
-                raise StopAsyncIteration
-            self._answer = self._host.begin(self)
-        return await self._answer.next()
+        await self.ticket.granted()
+        if self._over:
+            raise StopAsyncIteration
+        return self._host.begin(self)
+
+    def _expire(self, seconds: float) -> None:
+        doing = "it waited in the queue" if self._answer is None else "it was being answered"
+        self.fail(EngineFailure(f"The deadline of {seconds:g} seconds passed while {doing}."))
 
     async def _explain(self, lost: ConnectionLost) -> DragomanError:
         with contextlib.suppress(TimeoutError):
@@ -94,8 +112,19 @@ class LlamaCppStream:
         if self._over:
             return
         self._over = True
+        if self._deadline is not None:
+            self._deadline.cancel()
         if self._answer is not None:
             self._answer.close()
+        if self.seat is None:
+            self._release(outcome)
+            return
+        content = self._answer.content if self._answer is not None else None
+        self.seat.leave(() if outcome == "failed" and content is not None else content)
+        self.seat.when_idle(lambda: self._release(outcome))
+
+    def _release(self, outcome: Outcome) -> None:
+        """Free the lane, after the slot: who gets the lane looks for a slot at once."""
         self.ticket.release()
         self._host.settle(outcome, self._answer)
 

@@ -12,7 +12,8 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from dragoman.backend.llamacpp.launch import Launcher, RunningEngine
+from dragoman.backend.llamacpp.engine import RunningEngine
+from dragoman.backend.llamacpp.launch import Launcher
 from dragoman.core.errors import DragomanError, EngineFailure, Unavailable
 from dragoman.core.operations import Health
 
@@ -86,7 +87,29 @@ class Supervisor:
             self._detail = error.message if isinstance(error, DragomanError) else "Loading was interrupted."
             raise
         self.state = "ok"
-        self._watch = asyncio.create_task(self._keep_running(self._engine), name="llamacpp-supervisor")
+        self._watch_over(self._engine)
+
+    async def replace(self, launcher: Launcher) -> None:
+        """Start what `launcher` gets running in place of the engine of now, which must be idle; meanwhile the state
+        stays ok. When that fails, raises why, and the old launcher's engine is on its way back."""
+        self.require()
+        self._listener.engine_down(Unavailable("The llama.cpp engine is being restarted.", retry_after=1))
+        await self._leave()
+        before, self._launcher = self._launcher, launcher
+        try:
+            engine = await self._launch()
+        except BaseException as error:
+            self._launcher = before
+            if self.state == "ok":
+                self.state = "restarting"
+                self._detail = error.message if isinstance(error, DragomanError) else ""
+                self._watch_over(None)
+            raise
+        if self.state != "ok":  # Stopped meanwhile.
+            await engine.stop()
+            self.require()
+        self._engine = engine
+        self._watch_over(engine)
 
     def close(self) -> None:
         """Take no more requests; `stop` will follow."""
@@ -95,6 +118,10 @@ class Supervisor:
     async def stop(self) -> None:
         """End it for good. Safe to call twice."""
         self.close()
+        await self._leave()
+
+    async def _leave(self) -> None:
+        """Stop watching, then stop what was watched."""
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.cancel()
@@ -143,16 +170,26 @@ class Supervisor:
         self._load_seconds = self._clock() - began
         return engine
 
-    async def _keep_running(self, engine: RunningEngine) -> None:
-        current: RunningEngine | None = engine
-        while current is not None:
-            what = await current.gone()
-            self.state = "restarting"
-            self._detail = f"Its process {what}." if current.pid is not None else f"It {what}."
-            self._listener.engine_down(EngineFailure(f"The llama.cpp engine {what} while it was answering."))
-            self._engine = None
-            await current.stop()
-            current = await self._restart()
+    def _watch_over(self, engine: RunningEngine | None) -> None:
+        self._watch = asyncio.create_task(self._keep_running(engine), name="llamacpp-supervisor")
+
+    async def _keep_running(self, engine: RunningEngine | None) -> None:
+        """None: there is none at the moment."""
+        try:
+            current = engine or await self._restart()
+            while current is not None:
+                await self._end_of(current)
+                current = await self._restart()
+        except Exception as error:  # A fault of ours must not leave requests waiting for ever.
+            self._give_up(f"Watching it failed: {error!r}.")
+
+    async def _end_of(self, engine: RunningEngine) -> None:
+        what = await engine.gone()
+        self.state = "restarting"
+        self._detail = f"Its process {what}." if engine.pid is not None else f"It {what}."
+        self._listener.engine_down(EngineFailure(f"The llama.cpp engine {what} while it was answering."))
+        self._engine = None
+        await engine.stop()
 
     async def _restart(self) -> RunningEngine | None:
         while (delay := self._next_delay()) is not None:
@@ -165,11 +202,14 @@ class Supervisor:
             self.restarts += 1
             self.state = "ok"
             return self._engine
-        self.state = "failed"
         starts, seconds = self._policy.limit, self._policy.window
-        self._detail = f"It was started {starts} times within {seconds:g} seconds without success. {self._detail}"
-        self._listener.engine_failed(Unavailable(f"The llama.cpp engine is down. {self._detail}"))
+        self._give_up(f"It was started {starts} times within {seconds:g} seconds without success. {self._detail}")
         return None
+
+    def _give_up(self, why: str) -> None:
+        self.state = "failed"
+        self._detail = why
+        self._listener.engine_failed(Unavailable(f"The llama.cpp engine is down. {why}", remedy="Restart the server."))
 
     def _next_delay(self) -> float | None:
         """Seconds to wait before the next start; None to give up."""

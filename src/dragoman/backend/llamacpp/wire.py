@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
+from dragoman.backend.llamacpp.media import MediaPrompt
 from dragoman.backend.llamacpp.sampling import fold_seed, native_sampling
-from dragoman.core.errors import EngineFailure
+from dragoman.core.errors import EngineFailure, UnsupportedField
 from dragoman.core.exchange import EngineFinish, EngineRequest, Progress
 from dragoman.core.logprobs import TokenLogprob, TokenLogprobs
 
@@ -28,20 +30,28 @@ _ONE_LETTER = 'root ::= "a"'
 """A grammar that makes llama.cpp emit a whole character: only then does it report the distribution of a position."""
 
 
+_ONE_LETTER_LARK = '%llguidance {}\nstart: "a"\n'
+
+
 class Candidate(Struct, frozen=True):
-    """A likely token. `bytes` is the text of the token alone, control tokens have none."""
+    """A likely token. `bytes` is the text of the token alone, control tokens have none. `prob` takes the place of
+    `logprob` where probabilities after sampling were asked for."""
 
     id: int
     logprob: float = MINUS_INFINITY
     bytes: list[int] = []
+    prob: float | None = None
 
 
 class Entry(Struct, frozen=True):
-    """Log probability of an emitted token and of the likeliest ones, over the raw logits."""
+    """Log probability of an emitted token and of the likeliest ones: over the raw logits, or as `prob` and `top_probs`
+    over what the sampling stages left of them."""
 
     id: int
     logprob: float = MINUS_INFINITY
     top_logprobs: list[Candidate] = []
+    prob: float | None = None
+    top_probs: list[Candidate] = []
 
 
 class PromptProgress(Struct, frozen=True):
@@ -54,11 +64,13 @@ class PromptProgress(Struct, frozen=True):
 
 
 class WireTimings(Struct, frozen=True):
-    """Milliseconds, and the prompt tokens that came from the cache."""
+    """Milliseconds, the prompt tokens that came from the cache, and the tokens a draft proposed and got accepted."""
 
     cache_n: int = 0
     prompt_ms: float = 0.0
     predicted_ms: float = 0.0
+    draft_n: int = 0
+    draft_n_accepted: int = 0
 
 
 class Frame(Struct, frozen=True):
@@ -66,7 +78,7 @@ class Frame(Struct, frozen=True):
     ids are withheld because the text ends inside a character."""
 
     content: str = ""
-    tokens: list[int] = []
+    tokens: tuple[int, ...] = ()
     stop: bool = False
     stop_type: str = ""
     truncated: bool = False
@@ -105,12 +117,18 @@ class _Settings(Struct, frozen=True):
     n_ctx: int
 
 
+class _Modalities(Struct, frozen=True):
+    vision: bool = False
+
+
 class Props(Struct, frozen=True):
     """/props, as far as it is read here."""
 
     default_generation_settings: _Settings
     total_slots: int = 1
     build_info: str = ""
+    modalities: _Modalities = _Modalities()
+    media_marker: str = ""
 
 
 _frame = msgspec.json.Decoder(Frame)
@@ -120,10 +138,24 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Work(Struct, frozen=True):
-    """A request with its sampling fields in native form. Made once; bodies are made from it leg by leg."""
+    """A request with its sampling fields in native form. Made once; bodies are made from it leg by leg.
+
+    `placement` are native fields that say where and with which adapters it runs; they go into every body. `media`
+    is the prompt where it has images.
+
+    `min_tokens` has no native counterpart. The answer begins with a leg of exactly so many tokens in which no token can
+    end it, and goes on in legs without that. A constraint lives in one leg and cannot be taken up by the next.
+    """
 
     request: EngineRequest
     sampling: dict[str, Any]
+    placement: dict[str, Any] = {}
+    media: MediaPrompt | None = None
+
+    @property
+    def one_leg(self) -> bool:
+        """Whether a new leg would not continue where the last one ended."""
+        return self.request.grammar is not None
 
     def streamed(self, answered: Sequence[int], leg: int) -> bytes:
         """Body that streams what follows prompt and `answered` tokens. `leg` numbers the requests of one answer."""
@@ -139,16 +171,33 @@ class Work(Struct, frozen=True):
 
     def probe(self, answered: Sequence[int], alternatives: int) -> bytes:
         """Body that asks for the distribution of the token after `answered`; what it emits means nothing."""
-        return distribution_body([*self.request.prompt, *answered], alternatives)
+        return distribution_body(self._prompt(answered), alternatives, self.placement)
+
+    def _prompt(self, answered: Sequence[int]) -> Any:
+        return [*self.request.prompt, *answered] if self.media is None else self.media.native(answered)
+
+    def primer(self, slot: int) -> bytes:
+        """Body that leaves a slot with this request's adapters, and next to nothing else."""
+        placement = {**self.placement, "id_slot": slot}
+        return _encode({"prompt": self.request.prompt[:1], "n_predict": 0, "cache_prompt": False, **placement})
 
     def _left(self, answered: Sequence[int]) -> int:
-        return min(self.request.max_tokens - len(answered), _MOST_TOKENS)
+        """Tokens of the next leg at most."""
+        end = min(self._endless, self.request.max_tokens) if len(answered) < self._endless else self.request.max_tokens
+        return min(end - len(answered), _MOST_TOKENS)
+
+    @property
+    def _endless(self) -> int:
+        """The tokens before which the answer must not end."""
+        sampling = self.request.sampling
+        return 0 if sampling.ignore_eos else sampling.min_tokens or 0
 
     def _body(self, answered: Sequence[int], leg: int) -> dict[str, Any]:
         request = self.request
         body: dict[str, Any] = {
-            "prompt": [*request.prompt, *answered],
+            "prompt": self._prompt(answered),
             **self.sampling,
+            **self.placement,
             # What this very request left in its slot is not a hit on anything foreign.
             "cache_prompt": request.cache.reuse or leg > 0,
             "response_fields": _FINAL_FIELDS,
@@ -157,18 +206,36 @@ class Work(Struct, frozen=True):
             body["seed"] = fold_seed(request.sampling.seed, leg)
         if request.logprobs is not None:
             body["n_probs"] = max(1, request.logprobs)  # 0 would leave the chosen token's out, too
+            body["post_sampling_probs"] = request.post_sampling
+        if request.grammar is not None:
+            body["grammar"] = request.grammar
+        if len(answered) < self._endless:
+            banned = [[token, False] for token in sorted(request.stop_tokens)]
+            body |= {"ignore_eos": True, "logit_bias": [*body.get("logit_bias", ()), *banned]}
         return body
 
 
-def work_of(request: EngineRequest, context_length: int) -> Work:
-    """Raises InvalidField or UnsupportedField for sampling that cannot be done."""
-    return Work(request, native_sampling(request.sampling, context_length))
+def work_of(request: EngineRequest, context_length: int, placement: dict[str, Any] | None = None) -> Work:
+    """Raises InvalidField or UnsupportedField for what cannot be done."""
+    if request.grammar is not None and request.sampling.min_tokens and not request.sampling.ignore_eos:
+        raise UnsupportedField(
+            "llama.cpp cannot hold a constrained answer to 'min_tokens'.", field="min_tokens", remedy="Leave it out."
+        )
+    return Work(request, native_sampling(request.sampling, context_length), placement or {})
 
 
-def distribution_body(prompt: Sequence[int], alternatives: int) -> bytes:
+def grammar_probe() -> bytes:
+    """Body that can only be answered with the letter a, by a llama.cpp that was built with llguidance."""
+    return _encode(
+        {"prompt": [0], "n_predict": 1, "grammar": _ONE_LETTER_LARK, "temperature": 0, "cache_prompt": False}
+    )
+
+
+def distribution_body(prompt: Any, alternatives: int, placement: dict[str, Any] | None = None) -> bytes:
     """Body whose answer lists the `alternatives` likeliest tokens after `prompt`."""
     return _encode(
         {
+            **(placement or {}),
             "prompt": prompt,
             "n_predict": 1,
             "n_probs": alternatives,
@@ -211,8 +278,9 @@ def progress_of(progress: PromptProgress) -> Progress:
 
 def logprobs_of(entry: Entry, alternatives: int) -> TokenLogprobs:
     """In core's form, with at most `alternatives` rivals."""
-    top = tuple(_candidate(rival.id, rival.logprob) for rival in entry.top_logprobs[:alternatives])
-    return TokenLogprobs(_candidate(entry.id, entry.logprob), top)
+    rivals = entry.top_logprobs or entry.top_probs
+    top = tuple(_logprob(rival) for rival in rivals[:alternatives])
+    return TokenLogprobs(_logprob(entry), top)
 
 
 def finish_of(frame: Frame) -> EngineFinish:
@@ -225,5 +293,6 @@ def finish_of(frame: Frame) -> EngineFinish:
     raise EngineFailure(f"llama.cpp ended the answer for an unknown reason ('{kind}').")
 
 
-def _candidate(token: int, logprob: float) -> TokenLogprob:
-    return TokenLogprob(token, max(logprob, MINUS_INFINITY))
+def _logprob(told: Entry | Candidate) -> TokenLogprob:
+    logprob = told.logprob if told.prob is None else math.log(told.prob) if told.prob > 0 else MINUS_INFINITY
+    return TokenLogprob(told.id, max(logprob, MINUS_INFINITY))

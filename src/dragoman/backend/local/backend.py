@@ -8,12 +8,14 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 from msgspec.structs import replace
 
 from dragoman.backend.base import BackendStats, TokenStream
 from dragoman.backend.local.room import Cancel, Ended, EngineRoom, Leave, Loaded, Report, Stepped, Submit, now
+from dragoman.backend.local.rows import RowView
 from dragoman.backend.local.stream import LocalTokenStream, Mailbox
 from dragoman.cache.prefix import RamPrefixCache
 from dragoman.core.errors import (
@@ -21,6 +23,7 @@ from dragoman.core.errors import (
     EngineFailure,
     InvalidField,
     InvalidRequest,
+    NotSupported,
     Overloaded,
     Unavailable,
     UnsupportedField,
@@ -28,6 +31,8 @@ from dragoman.core.errors import (
 from dragoman.core.exchange import EngineReport, EngineRequest
 from dragoman.core.model import Capabilities
 from dragoman.core.operations import Health
+from dragoman.core.slots import Slot, SlotActed, SlotAction
+from dragoman.core.vectors import EmbedWork, RerankWork, Scores, Vector
 from dragoman.engines.base import Engine
 from dragoman.scheduler.admission import fault_of
 from dragoman.scheduler.limits import SchedulerLimits
@@ -78,12 +83,15 @@ class LocalBackend:
         self._open = 0
         self._submitted = 0
         self._tally = Tally()
+        self._rows = RowView()
         self._seconds_per_request = _FIRST_GUESS_SECONDS
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the engine can do, with the lanes in use. Raises Unavailable before it is loaded."""
-        return self._facts.capabilities
+        """What the engine can do, with the lanes in use and masks where there are any. Raises Unavailable before it is
+        loaded."""
+        able = self._facts.capabilities
+        return able if self._mask_for is None else replace(able, grammar=True)
 
     @property
     def context_length(self) -> int:
@@ -130,11 +138,32 @@ class LocalBackend:
         if self._open >= self.capabilities.lanes + self._limits.max_waiting:
             raise self._overloaded()
         mailbox = self._mailboxes[request.id] = Mailbox()
+        self._rows.note(request)
         self._open += 1
         self._submitted += 1
         self._room.send(Submit(request, now()))
         cancel = functools.partial(self._cancel, request.id, mailbox)
         return LocalTokenStream(mailbox, cancel, asyncio.get_running_loop())
+
+    async def embed(self, work: EmbedWork) -> tuple[tuple[Vector, ...], ...]:
+        """Raises NotSupported: an engine of rows generates only; see `backend.local.encoder`."""
+        raise NotSupported(f"The engine {self.build} makes no embeddings of this model.")
+
+    async def rerank(self, work: RerankWork) -> Scores:
+        """Raises NotSupported, as `embed` does."""
+        raise NotSupported(f"The engine {self.build} cannot rerank with this model.")
+
+    async def slots(self) -> tuple[Slot, ...]:
+        """Its rows, which are what others call slots."""
+        facts = self._facts
+        return self._rows.slots(facts.capabilities.lanes, facts.context_length)
+
+    async def act(self, action: SlotAction, file: Path | None) -> SlotActed:
+        """Erase a row: what it held is forgotten by name; the prefix cache may keep it for prompts that begin alike.
+        Raises NotSupported for saving and restoring, which this engine's states are not made for."""
+        if action.verb != "erase":
+            raise NotSupported(f"The engine {self.build} cannot write the state of a slot to a file.")
+        return SlotActed(action=action, tokens=self._rows.forget(action.number % self.capabilities.lanes))
 
     def health(self) -> Health:
         """`failed` with the reason once the engine or its thread is gone for another reason than `stop`."""
@@ -197,8 +226,12 @@ class LocalBackend:
             raise fault
         if request.id in self._mailboxes:
             raise InvalidRequest(f"A request with the id '{request.id}' is already running.")
-        if request.format is not None and not self.capabilities.grammar:
+        if request.grammar is not None and not self.capabilities.grammar:
             raise UnsupportedField(f"The engine {self.build} cannot constrain its output.")
+        if request.adapters:
+            raise UnsupportedField(f"The engine {self.build} has no adapters mounted.", field="adapters")
+        if request.images:
+            raise NotSupported(f"The engine {self.build} sees no images.")
         self._require_logprobs(request.logprobs, "logprobs")
         self._require_logprobs(request.prompt_logprobs, "prompt_logprobs")
 
@@ -264,12 +297,14 @@ class LocalBackend:
         if mailbox is None:
             return
         was_open = not mailbox.is_closed
+        self._rows.take(delivery.id, delivery.chunk)
         if delivery.error is not None:
             mailbox.fail(delivery.error)
         else:
             mailbox.put(delivery.chunk)
         if delivery.is_last:
             del self._mailboxes[delivery.id]
+            self._rows.end(delivery.id)
             self._open -= was_open
             if delivery.chunk.report is not None:
                 self._learn(delivery.chunk.report)
@@ -303,6 +338,7 @@ class LocalBackend:
             added=self._submitted,
             failed=self._tally.failed + left,
         )
+        self._rows.clear()
         self._load_settled.set()
         self._thread_ended.set()
 
