@@ -1,0 +1,1 @@
+"""Jina's rerank wire, which llama-server and vLLM share."""

@@ -1,0 +1,24 @@
+"""The endpoint table of reranking."""
+
+from __future__ import annotations
+
+from dragoman.dialects.base import Dialect, Endpoint
+from dragoman.dialects.openai_errors import openai_error
+from dragoman.dialects.rerank.read import read_rerank
+from dragoman.dialects.rerank.schema import RerankBody
+
+DIALECT = Dialect(
+    name="rerank",
+    endpoints=tuple(
+        Endpoint(
+            method="POST",
+            path=path,
+            summary="Documents by relevance to a query (Jina).",
+            read=read_rerank,
+            body=RerankBody,
+        )
+        for path in ("/v1/rerank", "/v1/reranking")
+    ),
+    error=openai_error,
+    prefixes=("/v1/rerank", "/v1/reranking"),
+)
