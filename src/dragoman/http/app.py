@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from dragoman.core.errors import DragomanError, MethodNotAllowed, NotFound, Unavailable
 from dragoman.dialects.base import Dialect, Endpoint, WireRequest
-from dragoman.gateway.reply import Gateway, Whole
+from dragoman.gateway.reply import Gateway, Uploads, Whole
 from dragoman.http.body import BodyReader, Unread
 from dragoman.http.disconnect import ClientGone
+from dragoman.http.docs_page import docs_endpoint
 from dragoman.http.door import RETRY_SECONDS, Door
 from dragoman.http.drain import Drain
 from dragoman.http.exchange import Exchange
 from dragoman.http.incoming import Incoming, read_head
+from dragoman.http.multipart import OVERHEAD, FormReader, file_too_large
 from dragoman.http.openapi import openapi_endpoint
 from dragoman.http.options import HttpOptions
 from dragoman.http.refusal import refusal
@@ -112,9 +114,27 @@ class HttpApp:
             return
         self._door.unlock(head, public=match.endpoint is not None and match.endpoint.public)
         endpoint = _endpoint(head, match)
-        body = await self._bodies.read(head.headers, visit.receive)
-        call = self._gateway.call(match.dialect, endpoint, _wire(head, endpoint, match, body), visit.ident)
-        exchange = Exchange(visit.responder, visit.receive, self.options.sse_ping, head.method == "HEAD")
+        wire = _wire(head, endpoint, match)
+        if endpoint.form is None or self._gateway.uploads is None:
+            body = await self._bodies.read(head.headers, visit.receive)
+            await self._call(visit, endpoint, structs.replace(wire, body=body))
+        else:
+            await self._take_form(visit, endpoint, wire, self._gateway.uploads)
+
+    async def _take_form(self, visit: Visit, endpoint: Endpoint, wire: WireRequest, uploads: Uploads) -> None:
+        reader = FormReader(visit.head.headers.get("content-type", ""), uploads)
+        limit = uploads.limit + OVERHEAD
+        pieces = self._bodies.pieces(visit.head.headers, visit.receive, file_too_large(uploads.limit), limit)
+        async with aclosing(pieces):
+            form = await reader.read(pieces)
+        try:
+            await self._call(visit, endpoint, structs.replace(wire, form=form))
+        finally:
+            await asyncio.to_thread(reader.discard)
+
+    async def _call(self, visit: Visit, endpoint: Endpoint, wire: WireRequest) -> None:
+        call = self._gateway.call(visit.match.dialect, endpoint, wire, visit.ident)
+        exchange = Exchange(visit.responder, visit.receive, self.options.sse_ping, visit.head.method == "HEAD")
         await exchange.run(call)
 
     async def _refuse(self, visit: Visit, error: DragomanError) -> None:
@@ -147,6 +167,7 @@ def create_app(
     """
     routes = RouteTable(dialects)
     routes.add(dialects[0], openapi_endpoint(routes.rows))
+    routes.add(dialects[0], docs_endpoint())
     return HttpApp(gateway, routes, options, drain or Drain(), lifespan or _no_lifespan)
 
 
@@ -172,11 +193,10 @@ def _endpoint(head: Incoming, match: Match) -> Endpoint:
     raise NotFound(f"There is no {path} on this server.")
 
 
-def _wire(head: Incoming, endpoint: Endpoint, match: Match, body: bytes) -> WireRequest:
+def _wire(head: Incoming, endpoint: Endpoint, match: Match) -> WireRequest:
     return WireRequest(
         method=endpoint.method,
         path=head.path,
-        body=body,
         params=match.params,
         query=head.query(),
         headers=head.shown_headers(),

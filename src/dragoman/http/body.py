@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 
 from starlette.types import Message, Receive
 
@@ -50,8 +51,18 @@ class BodyReader:
         # In a thread: 64 MiB of output take the better part of a second.
         return await asyncio.to_thread(inflate, body, encoding, self._limit)
 
-    async def _pieces(self, receive: Receive) -> bytes:
-        pieces: list[bytes] = []
+    async def pieces(
+        self, headers: dict[str, str], receive: Receive, too_large: PayloadTooLarge, limit: int
+    ) -> AsyncGenerator[bytes]:
+        """The body as it arrives, at most `limit` bytes. Raises Unread with `too_large` or RequestTimeout,
+        InvalidRequest for any Content-Encoding, ClientGone."""
+        if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+            raise Unread(
+                InvalidRequest("A form must be sent without Content-Encoding.", field="content-encoding"), linger=True
+            )
+        length = headers.get("content-length", "")
+        if length.isdigit() and int(length) > limit:
+            raise Unread(too_large, linger=True)
         size, more = 0, True
         while more:
             message = await self._next(receive)
@@ -60,9 +71,12 @@ class BodyReader:
             piece: bytes = message.get("body", b"")
             size += len(piece)
             more = message.get("more_body", False)
-            if size > self._limit:
-                raise Unread(_too_large(self._limit), linger=more)
-            pieces.append(piece)
+            if size > limit:
+                raise Unread(too_large, linger=more)
+            yield piece
+
+    async def _pieces(self, receive: Receive) -> bytes:
+        pieces = [piece async for piece in self.pieces({}, receive, _too_large(self._limit), self._limit)]
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def _next(self, receive: Receive) -> Message:

@@ -10,8 +10,9 @@ from typing import Any
 from starlette.types import Receive
 
 from dragoman.dialects.base import Frame
-from dragoman.gateway.reply import Reply, Stream, Whole
+from dragoman.gateway.reply import Download, Reply, Stream, Whole
 from dragoman.http.disconnect import ClientGone, disconnected
+from dragoman.http.download import send_download
 from dragoman.http.responder import Responder, encode
 from dragoman.http.stream import STREAM_HEADERS, send_stream
 
@@ -44,6 +45,9 @@ class Exchange:
         if isinstance(reply, Whole):
             await self._responder.whole(reply)
             return
+        if isinstance(reply, Download):
+            await send_download(reply, self._responder, gone, head=self._head)
+            return
         await self._responder.start(200, reply.content_type, [*STREAM_HEADERS, *encode(reply.headers)])
         if self._head:
             await self._responder.send({"type": "http.response.body", "body": b""})
@@ -63,9 +67,11 @@ async def _abandon(work: asyncio.Task[Reply]) -> None:
     reply = work.result()
     if isinstance(reply, Stream):
         await _close(reply.frames)
+    elif isinstance(reply, Download):
+        await _close(reply.pieces)
 
 
-async def _close(frames: AsyncIterator[list[Frame]]) -> None:
+async def _close(frames: AsyncIterator[list[Frame]] | AsyncIterator[bytes]) -> None:
     close: Callable[[], Awaitable[None]] | None = getattr(frames, "aclose", None)
     if close is None:
         return

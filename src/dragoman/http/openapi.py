@@ -31,6 +31,9 @@ Json = dict[str, Any]
 
 # Not empty: msgspec takes an empty schema for "I do not know this type".
 _ANY_JSON: Json = {"description": "Any JSON value."}
+_RETRY_AFTER: Json = {
+    "Retry-After": {"description": "Seconds to wait before another try.", "schema": {"type": "integer"}}
+}
 _PARAM = re.compile(r"\{(\w+)(:path)?\}")
 _ANY_ROUTE: tuple[type[DragomanError], ...] = (
     InvalidRequest, Forbidden, NotFound, RequestTimeout, PayloadTooLarge, MisdirectedRequest,
@@ -55,7 +58,7 @@ def openapi_endpoint(rows: Callable[[], Iterator[Row]]) -> Endpoint:
 
 def document(rows: list[Row]) -> Json:
     """The document. Every row is one operation with a unique operationId."""
-    schemas, components = _schemas([endpoint.body for _, _, endpoint in rows if endpoint.body is not None])
+    schemas, components = _schemas([kind for _, dialect, endpoint in rows for kind in _types(dialect, endpoint)])
     paths: dict[str, Json] = {}
     for method, dialect, endpoint in rows:
         item = paths.setdefault(_PARAM.sub(r"{\1}", endpoint.path), {})
@@ -74,19 +77,27 @@ def document(rows: list[Row]) -> Json:
     }
 
 
+def _types(dialect: Dialect, endpoint: Endpoint) -> Iterator[type[Any]]:
+    told = (endpoint.body, endpoint.form, endpoint.answer, endpoint.frame, dialect.error_body)
+    return (kind for kind in told if kind is not None)
+
+
 def _operation(method: str, dialect: Dialect, endpoint: Endpoint, schemas: dict[Any, Json]) -> Json:
     operation: Json = {
         "operationId": f"{dialect.name}_{method.lower()}_{re.sub('[^A-Za-z0-9]+', '_', endpoint.path).strip('_')}",
         "summary": endpoint.summary,
         "tags": [dialect.name],
         "security": [] if endpoint.public else [{"bearer": []}, {"x-api-key": []}, {}],
-        "responses": _responses(method, dialect, endpoint),
+        "responses": _responses(method, dialect, endpoint, schemas),
     }
     parameters = [_parameter(*found.groups()) for found in _PARAM.finditer(endpoint.path)]
     if parameters:
         operation["parameters"] = parameters
     if endpoint.body is not None:
         content = {"application/json": {"schema": schemas[endpoint.body]}}
+        operation["requestBody"] = {"required": True, "content": content}
+    elif endpoint.form is not None:
+        content = {"multipart/form-data": {"schema": schemas[endpoint.form]}}
         operation["requestBody"] = {"required": True, "content": content}
     return operation
 
@@ -98,20 +109,38 @@ def _parameter(name: str, many: str | None) -> Json:
     return parameter
 
 
-def _responses(method: str, dialect: Dialect, endpoint: Endpoint) -> Json:
-    good: Json = {"description": "The answer."}
-    if method != "HEAD":
-        good["content"] = {dialect.content_type: {}}
-        if "stream" in getattr(endpoint.body, "__struct_fields__", ()):
-            good["content"][dialect.stream_type] = {}
+def _responses(method: str, dialect: Dialect, endpoint: Endpoint, schemas: dict[Any, Json]) -> Json:
     kinds = _ANY_ROUTE if endpoint.public else (AuthenticationFailed, *_ANY_ROUTE)
-    responses: Json = {"200": good}
+    responses: Json = {"200": _success(method, dialect, endpoint, schemas)}
     for kind in sorted(kinds, key=lambda kind: kind.status):
         error = kind((kind.__doc__ or kind.__name__).strip())
         reply = dialect.error(error, f"{dialect.request_id_prefix}example")
-        content = {} if method == "HEAD" else {"content": {dialect.content_type: {"example": _example(reply.body)}}}
-        responses.setdefault(str(reply.status), {"description": error.message, **content})
+        described: Json = {"description": error.message}
+        if method != "HEAD":
+            media = {**_media(dialect.error_body, schemas), "example": _example(reply.body)}
+            described["content"] = {dialect.content_type: media}
+        if issubclass(kind, Overloaded | Unavailable):
+            described["headers"] = _RETRY_AFTER
+        responses.setdefault(str(reply.status), described)
     return responses
+
+
+def _success(method: str, dialect: Dialect, endpoint: Endpoint, schemas: dict[Any, Json]) -> Json:
+    good: Json = {"description": "The answer."}
+    if method == "HEAD":
+        return good
+    good["content"] = {dialect.content_type: _media(endpoint.answer, schemas)}
+    if "stream" in getattr(endpoint.body, "__struct_fields__", ()):
+        framed = _media(endpoint.frame, schemas)
+        if framed and dialect.stream_type == "text/event-stream":
+            # A schema here would describe the whole text; each `data:` line holds one object of it.
+            framed = {"schema": {"type": "string"}, "x-event-data": framed["schema"]}
+        good["content"][dialect.stream_type] = framed
+    return good
+
+
+def _media(kind: type[Any] | None, schemas: dict[Any, Json]) -> Json:
+    return {} if kind is None else {"schema": schemas[kind]}
 
 
 def _example(body: bytes) -> Any:

@@ -13,8 +13,11 @@ from starlette.types import Send
 
 from dragoman.dialects.base import Frame
 from dragoman.gateway.reply import Stream
+from dragoman.gateway.sse import sse
 from dragoman.http.disconnect import ClientGone
 from dragoman.http.responder import Responder
+
+__all__ = ["SSE", "STREAM_HEADERS", "StreamWriter", "ndjson", "send_stream", "sse"]
 
 SSE = "text/event-stream"
 # Frames that are ready and a socket that is empty never suspend the pump; after this many sends others get a turn,
@@ -22,20 +25,6 @@ SSE = "text/event-stream"
 BREATH = 16
 SSE_COMMENT = b": ping\n\n"
 STREAM_HEADERS = [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
-
-
-def sse(frames: Iterable[Frame]) -> bytes:
-    """Frames as server-sent events (WHATWG HTML 9.2.5)."""
-    return b"".join([_sse_event(frame) for frame in frames])
-
-
-def _sse_event(frame: Frame) -> bytes:
-    data = frame.data
-    if b"\n" in data or b"\r" in data:
-        data = b"\ndata: ".join(data.splitlines())
-    if frame.event:
-        return b"event: %b\ndata: %b\n\n" % (frame.event.encode(), data)
-    return b"data: %b\n\n" % data
 
 
 def ndjson(frames: Iterable[Frame]) -> bytes:
