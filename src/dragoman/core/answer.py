@@ -20,7 +20,8 @@ class AnswerPart(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """One answer of the request. `tokens` are all sampled ids; `prompt_text` is that of `Started`."""
+    """One answer of the request. `tokens` are all sampled ids; `prompt_text` is that of `Started`, `kept` that of
+    `Finished`."""
 
     index: int
     parts: tuple[AnswerPart, ...]
@@ -32,6 +33,7 @@ class Choice(Struct, frozen=True, kw_only=True):
     prompt_logprobs: tuple[LogprobEntry, ...] = ()
     timings: Timings = Timings()
     slot: int = 0
+    kept: int | None = None
     prompt_text: str = ""
 
     def text_of(self, kind: PartKind) -> str:

@@ -19,7 +19,10 @@ DragomanError
 ├── HeadersTooLarge               431
 ├── Overloaded                    429  queue full; carries retry_after
 ├── EngineFailure                 500  the engine broke on this request
+├── StorageFailure                500  what was to be kept could not be written or read
+│   └── StorageFull               507  the disk is full
 ├── NotSupported                  501  this server or model cannot do that at all
+├── ContractBroken                502  the model's answer is not what was promised (schema, forced call)
 └── Unavailable                   503  loading, draining or engine down; carries retry_after
 """
 
@@ -28,11 +31,13 @@ class DragomanError(Exception):
     """Base of all errors a client may see.
 
     `message` is one clear sentence; `field` the wire name of the offending field, dotted for nested ones
-    (`messages[2].content`); `remedy` what the caller can do; `retry_after` seconds.
+    (`messages[2].content`); `remedy` what the caller can do; `retry_after` seconds, those of the class where nobody
+    says.
     """
 
     status = 500
     code = "internal_error"
+    usual_retry_after: int | None = None
 
     def __init__(
         self,
@@ -46,7 +51,7 @@ class DragomanError(Exception):
         self.message = message
         self.field = field
         self.remedy = remedy
-        self.retry_after = retry_after
+        self.retry_after = self.usual_retry_after if retry_after is None else retry_after
 
     def __str__(self) -> str:
         return self.sentence
@@ -187,6 +192,7 @@ class Overloaded(DragomanError):
 
     status = 429
     code = "overloaded"
+    usual_retry_after = 1
 
 
 class EngineFailure(DragomanError):
@@ -196,6 +202,20 @@ class EngineFailure(DragomanError):
     code = "engine_failure"
 
 
+class StorageFailure(DragomanError):
+    """What was to be kept could not be written, or what was kept not be read."""
+
+    status = 500
+    code = "storage_failure"
+
+
+class StorageFull(StorageFailure):
+    """The disk is full; nothing was stored."""
+
+    status = 507
+    code = "storage_full"
+
+
 class NotSupported(DragomanError):
     """This server or model has no such capability."""
 
@@ -203,8 +223,17 @@ class NotSupported(DragomanError):
     code = "not_supported"
 
 
+class ContractBroken(DragomanError):
+    """The answer is over and is not of the form the request was promised: no call where one was forced, a strict schema
+    not met. Never raised for an answer that a limit or a stop string cut."""
+
+    status = 502
+    code = "contract_broken"
+
+
 class Unavailable(DragomanError):
     """The server is loading, draining, or its engine is down."""
 
     status = 503
     code = "unavailable"
+    usual_retry_after = 5

@@ -14,6 +14,7 @@ from msgspec import Struct
 from dragoman.core.errors import DragomanError
 from dragoman.core.finish import Finish
 from dragoman.core.logprobs import LogprobEntry
+from dragoman.core.prefix_miss import PrefixMiss
 from dragoman.core.usage import Timings, Usage
 
 PartKind = Literal["text", "reasoning", "tool_call", "refusal", "audio"]
@@ -21,12 +22,13 @@ PartKind = Literal["text", "reasoning", "tool_call", "refusal", "audio"]
 
 class Started(Struct, frozen=True):
     """The prompt was accepted and prefill begins. `prompt_tokens` is the real count, `cached_tokens` known by then;
-    `prompt_text` is the prompt with special tokens spelled out."""
+    `prompt_text` is the prompt with special tokens spelled out; `miss` why no more of it was cached, if known."""
 
     choice: int
     prompt_tokens: int
     cached_tokens: int = 0
     prompt_text: str = ""
+    miss: PrefixMiss | None = None
 
 
 class PromptProgress(Struct, frozen=True):
@@ -95,13 +97,17 @@ class UsageUpdate(Struct, frozen=True):
 
 
 class Finished(Struct, frozen=True):
-    """The choice is complete. `slot` is the engine's slot or row number."""
+    """The choice is complete. `slot` is the engine's slot or row number; `repairs` names what had to be mended in
+    tool calls, in order (`raw`: markup that could not be read and was given out as text). `kept` is how many characters
+    of the text belong to the answer, where a rule took back some that had gone out; None: all."""
 
     choice: int
     finish: Finish
     usage: Usage
     timings: Timings = Timings()
     slot: int = 0
+    repairs: tuple[str, ...] = ()
+    kept: int | None = None
 
 
 class Failed(Struct, frozen=True):

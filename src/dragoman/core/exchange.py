@@ -9,9 +9,18 @@ from enum import Enum
 
 from msgspec import Struct
 
+from dragoman.core.adapters import AdapterScale
 from dragoman.core.logprobs import TokenLogprobs
-from dragoman.core.request import CacheHints, OutputFormat
+from dragoman.core.prefix_miss import PrefixMiss
+from dragoman.core.request import CacheHints
 from dragoman.core.sampling import SamplingSpec
+
+
+class PromptImage(Struct, frozen=True):
+    """An encoded image (PNG, JPEG, …) that stands before token `at` of the prompt; `at` may be the prompt's length."""
+
+    data: bytes
+    at: int
 
 
 class EngineRequest(Struct, frozen=True, kw_only=True):
@@ -19,10 +28,15 @@ class EngineRequest(Struct, frozen=True, kw_only=True):
 
     `prompt` token ids, at least one; `max_tokens` how many may be sampled at most, at least one; `stop_tokens` ids
     that end the answer (reported in the last chunk); `sampling` fully resolved (None = the stage is off);
-    `logprobs` number of alternatives or None; `format` a constraint, only where the engine can mask;
-    `stable_boundary` prompt length the next turn of this conversation will still share, if known; `prompt_logprobs`
-    number of alternatives wanted for each prompt token, or None; `namespace` keeps cached prefixes of different
-    adapters apart; `deadline` seconds from its arrival after which it is ended with an error, None for no limit.
+    `logprobs` number of alternatives or None, over the raw logits or, with `post_sampling`, over what the sampling
+    stages left; `grammar` a constraint on the whole answer in llguidance's text form
+    (`%llguidance {}`, then Lark), only where the engine can mask; `stable_boundary` prompt length the next turn of
+    this conversation will still share, if known; `prompt_logprobs` number of alternatives wanted for each prompt
+    token, or None; `namespace` keeps cached prefixes of different adapters apart; `adapters` the LoRA adapters of this
+    request with their scales, None for those the server was started with; `images` in
+    the order in which they stand in the prompt; `slot` the slot or row it must run in, modulo how many there are;
+    `deadline` seconds from its arrival after which it is ended with an
+    error, None for no limit.
     """
 
     id: str
@@ -30,20 +44,26 @@ class EngineRequest(Struct, frozen=True, kw_only=True):
     max_tokens: int
     stop_tokens: frozenset[int] = frozenset()
     sampling: SamplingSpec = SamplingSpec()
-    format: OutputFormat | None = None
+    grammar: str | None = None
     logprobs: int | None = None
+    post_sampling: bool = False
     progress: bool = False
     cache: CacheHints = CacheHints()
     stable_boundary: int | None = None
     prompt_logprobs: int | None = None
     namespace: str = ""
+    adapters: tuple[AdapterScale, ...] | None = None
+    images: tuple[PromptImage, ...] = ()
+    slot: int | None = None
     deadline: float | None = None
 
 
 class EngineFinish(Enum):
-    """`EOS` a stop token was sampled; `LENGTH` max_tokens reached; `CONTEXT` the window is full; `CANCELLED` asked."""
+    """`EOS` a stop token was sampled; `COMPLETE` the grammar allows nothing more, and the last token is part of the
+    text; `LENGTH` max_tokens reached; `CONTEXT` the window is full; `CANCELLED` asked."""
 
     EOS = "eos"
+    COMPLETE = "complete"
     LENGTH = "length"
     CONTEXT = "context"
     CANCELLED = "cancelled"
@@ -60,7 +80,8 @@ class Progress(Struct, frozen=True):
 
 class EngineReport(Struct, frozen=True, kw_only=True):
     """What the engine measured for one request, sent with its last chunk. Times in milliseconds. `lane` tells how it
-    was run: `batched`, or `serial` for a model that runs one row at a time."""
+    was run: `batched`, or `serial` for a model that runs one row at a time. `drafted` tokens were proposed by
+    speculation, `accepted` of them became part of the answer."""
 
     prompt_tokens: int
     cached_tokens: int = 0
@@ -70,6 +91,8 @@ class EngineReport(Struct, frozen=True, kw_only=True):
     predicted_ms: float = 0.0
     slot: int = 0
     lane: str = ""
+    drafted: int = 0
+    accepted: int = 0
 
 
 class TokenChunk(Struct, frozen=True, kw_only=True):
@@ -78,13 +101,17 @@ class TokenChunk(Struct, frozen=True, kw_only=True):
 
     `logprobs` has one entry per token when asked for, else it is empty. `progress` chunks carry no tokens. The last
     chunk has `finish` and `report`; it may also carry tokens. `started` is set once, on the first chunk, and tells
-    how many prompt tokens came from the cache.
+    how many prompt tokens came from the cache; beside it stand the `row` it runs in, the
+    `lane`, and the `miss` that kept it from being more, where the engine knows them.
     """
 
     tokens: tuple[int, ...] = ()
     logprobs: tuple[TokenLogprobs, ...] = ()
     prompt_logprobs: tuple[TokenLogprobs, ...] = ()
     started: int | None = None
+    row: int | None = None
+    lane: str = ""
+    miss: PrefixMiss | None = None
     progress: Progress | None = None
     finish: EngineFinish | None = None
     report: EngineReport | None = None

@@ -15,16 +15,24 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """What an engine can do for this model. A request that needs more is refused, naming the field.
 
     `sampling` lists the SamplingSpec fields it honours; `logprobs` the most alternatives it reports (None: no
-    logprobs); `lanes` how many rows decode together; `grammar` whether it can mask.
+    logprobs); `post_sampling_logprobs` whether also over what the sampling stages left; `lanes` how many rows decode
+    together; `grammar` whether it can mask. `generation` is False for models that only embed or rank;
+    `embedding_tokens` is the longest input of an embedding or a pair to rank (0: the context window); `pooling` how
+    embeddings are pooled, `none` for one vector per token.
     """
 
     sampling: frozenset[SamplingField]
     lanes: int = 1
     logprobs: int | None = None
     prompt_logprobs: bool = False
+    post_sampling_logprobs: bool = False
     grammar: bool = False
     media: frozenset[str] = frozenset()
     embeddings: bool = False
+    rerank: bool = False
+    generation: bool = True
+    embedding_tokens: int = 0
+    pooling: str = ""
 
 
 class ModelCard(Struct, frozen=True, kw_only=True):
@@ -32,7 +40,8 @@ class ModelCard(Struct, frozen=True, kw_only=True):
 
     `id` is the name answers carry; every name in `aliases` is accepted too. `context_length` is the effective
     window of one request, `trained_context` that of the checkpoint. `template_caps` names what the chat template
-    renders by itself (tools, tool_calls, system_role, …), as found by rendering.
+    renders by itself (tools, tool_calls, system_role, …), as found by rendering. `generation`, `embeddings` and
+    `rerank` are what the model is served for.
     """
 
     id: str
@@ -58,5 +67,8 @@ class ModelCard(Struct, frozen=True, kw_only=True):
     eos_token: str = ""
     tools: bool = False
     thinking: bool = False
+    generation: bool = True
+    embeddings: bool = False
+    rerank: bool = False
     sampling_defaults: SamplingSpec = SamplingSpec()
     metadata: dict[str, str | int | float | bool] = field(default_factory=dict[str, str | int | float | bool])

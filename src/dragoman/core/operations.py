@@ -6,8 +6,13 @@ from typing import Literal
 
 from msgspec import Struct
 
+from dragoman.core.batches import BatchRequest, BatchResult
+from dragoman.core.files import FileRequest, FileResult
 from dragoman.core.model import ModelCard
 from dragoman.core.request import ChatInput, RawInput, Request
+from dragoman.core.responses import ResponseRequest, ResponseResult
+from dragoman.core.slots import Adapters, AdaptersRequest, Slot, SlotActed, SlotAction, SlotsRequest
+from dragoman.core.vectors import Embedded, EmbedRequest, Reranked, RerankRequest
 
 
 class TokenizeRequest(Struct, frozen=True):
@@ -63,13 +68,17 @@ class Counted(Struct, frozen=True):
 
 
 class ModelsRequest(Struct, frozen=True):
-    """All served models."""
+    """All served models; with `shelved` those too that are on this machine's disk and not loaded, behind the others."""
+
+    shelved: bool = False
 
 
 class ModelRequest(Struct, frozen=True):
-    """One served model by any of its names; None asks for the default model."""
+    """One served model by any of its names; None asks for the default model. With `shelved` it may be one that is not
+    loaded."""
 
     name: str | None
+    shelved: bool = False
 
 
 class HealthRequest(Struct, frozen=True):
@@ -84,11 +93,12 @@ class Health(Struct, frozen=True):
 
 
 class ModelState(Struct, frozen=True):
-    """A served model with what it is doing now."""
+    """A served model with what it is doing now, or with `loaded` False one that is on disk only."""
 
     card: ModelCard
     busy: int = 0
     waiting: int = 0
+    loaded: bool = True
 
 
 class VersionRequest(Struct, frozen=True):
@@ -121,7 +131,31 @@ SmallRequest = (
     | HealthRequest
     | VersionRequest
     | MetricsRequest
+    | EmbedRequest
+    | RerankRequest
+    | FileRequest
+    | BatchRequest
+    | SlotsRequest
+    | SlotAction
+    | AdaptersRequest
+    | ResponseRequest
 )
 SmallResult = (
-    Tokenized | Detokenized | Rendered | Counted | Health | Version | Metrics | ModelState | tuple[ModelState, ...]
+    Tokenized
+    | Detokenized
+    | Rendered
+    | Counted
+    | Health
+    | Version
+    | Metrics
+    | ModelState
+    | tuple[ModelState, ...]
+    | Embedded
+    | Reranked
+    | FileResult
+    | BatchResult
+    | tuple[Slot, ...]
+    | SlotActed
+    | Adapters
+    | ResponseResult
 )

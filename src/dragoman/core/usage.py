@@ -6,11 +6,16 @@ from msgspec import Struct
 
 
 class Timings(Struct, frozen=True):
-    """Milliseconds: `prompt_ms` from slot start to the first sampled token, `predicted_ms` from there to the last."""
+    """Milliseconds: `prompt_ms` from slot start to the first sampled token, `predicted_ms` from there to the last.
+    `lane` tells how the engine ran the request, as it calls that (`batched`, `serial`); '' where it does not say. Of
+    `drafted` tokens that speculation proposed, `accepted` became part of the answer."""
 
     prompt_ms: float = 0.0
     predicted_ms: float = 0.0
     queued_ms: float = 0.0
+    lane: str = ""
+    drafted: int = 0
+    accepted: int = 0
 
 
 class Usage(Struct, frozen=True):

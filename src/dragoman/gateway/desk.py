@@ -5,17 +5,43 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from weakref import WeakValueDictionary
 
+import msgspec
 from msgspec import Struct
 
 from dragoman.core.errors import DragomanError, UnsupportedField
-from dragoman.dialects.base import Dialect, Endpoint, GenerateCall, ReplyContext, SmallCall, StaticCall, WireRequest
+from dragoman.core.vectors import Embedded, Reranked
+from dragoman.dialects.base import (
+    ByteStream,
+    Dialect,
+    DropCall,
+    Endpoint,
+    EndThoughtCall,
+    GenerateCall,
+    KeptCall,
+    ReplyContext,
+    ResponseCall,
+    ResponseCount,
+    ResponseReplay,
+    ResumeCall,
+    SmallCall,
+    StaticCall,
+    WireRequest,
+)
 from dragoman.gateway.frames import FrameStream, fold, internal_failure
-from dragoman.gateway.reply import Reply, Stream, Whole
+from dragoman.gateway.kept import KeptStreams
+from dragoman.gateway.reply import Download, Reply, Stream, Uploads, Whole
+from dragoman.gateway.responses import ResponseGateway
 from dragoman.service.desk import ServiceDesk
+from dragoman.service.stream import EventStream
 from dragoman.telemetry.receipt import Receipt, ReceiptBook
 
 IGNORED_HEADER = "x-dragoman-ignored"
+WARNING_HEADER = "warning"
+CONVERSATION_HEADER = "x-conversation-id"
+"""With it, a stream goes on when its client leaves, which may come back for the rest (llama-server's word)."""
+_SSE = "text/event-stream"
 
 Booking = Callable[[Receipt], None]
 
@@ -31,11 +57,32 @@ class GatewayOptions(Struct, frozen=True, kw_only=True):
 class ServiceGateway:
     """Implements `gateway.reply.Gateway`. `book` is called once per request, when it is over."""
 
-    def __init__(self, desk: ServiceDesk, options: GatewayOptions, book: Booking, log: logging.Logger) -> None:
+    def __init__(
+        self,
+        desk: ServiceDesk,
+        options: GatewayOptions,
+        book: Booking,
+        log: logging.Logger,
+        uploads: Uploads | None = None,
+    ) -> None:
         self._desk = desk
         self._options = options
         self._book = book
         self._log = log
+        self._uploads = uploads
+        self._kept = KeptStreams()
+        self._responses = ResponseGateway(desk, book, log, _warning)
+        self._answering: WeakValueDictionary[str, EventStream] = WeakValueDictionary()
+
+    async def close(self) -> None:
+        """End the streams that outlived their connections."""
+        await self._kept.close()
+        await self._responses.close()
+
+    @property
+    def uploads(self) -> Uploads | None:
+        """See `gateway.reply.Gateway.uploads`."""
+        return self._uploads
 
     async def call(self, dialect: Dialect, endpoint: Endpoint, wire: WireRequest, request_id: str) -> Reply:
         """See `gateway.reply.Gateway.call`."""
@@ -50,38 +97,78 @@ class ServiceGateway:
         except BaseException:
             self._book(book.close())
             raise
-        if isinstance(reply, Whole):
+        if not isinstance(reply, Stream):
             self._book(book.close())
         return reply
 
     async def _run(self, dialect: Dialect, endpoint: Endpoint, wire: WireRequest, book: ReceiptBook) -> Reply:
-        call = endpoint.read(wire)
+        call = endpoint.read(msgspec.structs.replace(wire, card_of=self._desk.card_of))
         if isinstance(call, StaticCall):
             book.receipt.outcome = "finished"
-            return Whole(status=200, body=call.body, content_type=call.content_type)
+            return Whole(status=call.status, body=call.body, content_type=call.content_type)
+        if isinstance(call, ResumeCall | KeptCall | DropCall | EndThoughtCall):
+            book.receipt.outcome = "finished"
+            return await self._running(dialect, call)
+        if isinstance(call, ResponseReplay):
+            book.receipt.outcome = "finished"
+            return await self._responses.replay(dialect, call, book)
         headers = self._note_ignored(call.ignored, book)
+        if isinstance(call, ResponseCall):
+            return await self._responses.answer(dialect, call, book, headers)
+        if isinstance(call, ResponseCount):
+            book.receipt.outcome = "finished"
+            return await self._responses.count(dialect, call, headers)
         if isinstance(call, SmallCall):
             result = await self._desk.small(call.request)
+            if isinstance(result, Embedded | Reranked):
+                book.receipt.model, book.receipt.prompt_tokens = result.model, result.prompt_tokens
             book.receipt.outcome = "finished"
-            return Whole(
-                status=200,
-                body=call.write(result),
-                content_type=call.content_type or dialect.content_type,
-                headers=headers,
-            )
-        return await self._generate(dialect, call, book, headers)
+            return _written(call.write(result), call.content_type or dialect.content_type, headers)
+        return await self._generate(dialect, call, book, headers, wire.headers.get(CONVERSATION_HEADER, ""))
+
+    async def _running(self, dialect: Dialect, call: ResumeCall | KeptCall | DropCall | EndThoughtCall) -> Reply:
+        """What is asked of answers that run or have run."""
+        match call:
+            case ResumeCall():
+                pieces = self._kept.resume(call.conversation, call.offset, call.lost)
+                return Download(content_type=dialect.stream_type, pieces=pieces)
+            case KeptCall():
+                body = call.write(self._kept.find(call.conversations))
+            case DropCall():
+                await self._kept.drop(call.conversation)
+                return Whole(status=204, body=b"")
+            case EndThoughtCall():
+                events = self._answering.get(_bare(call.id))
+                body = call.write(None if events is None else events.end_thought())
+        return Whole(status=200, body=body, content_type=dialect.content_type)
 
     async def _generate(
-        self, dialect: Dialect, call: GenerateCall, book: ReceiptBook, headers: dict[str, str]
+        self, dialect: Dialect, call: GenerateCall, book: ReceiptBook, headers: dict[str, str], conversation: str = ""
     ) -> Reply:
         receipt = book.receipt
         receipt.stream = call.stream
         model, events = await self._desk.generate(call.requests)
-        receipt.model = model.card.id
-        writer = call.writer(ReplyContext(card=model.card, created=int(time.time()), request_id=receipt.request_id))
+        self._answering[_bare(receipt.request_id)] = events
+        receipt.model, receipt.dropped_thoughts = model.card.id, events.dropped_thoughts
+        headers = {**headers, **_warning(events.unenforced)}
+        writer = call.writer(
+            ReplyContext(
+                card=model.card,
+                created=int(time.time()),
+                request_id=receipt.request_id,
+                in_force=events.in_force,
+                signer=self._desk.signer(model),
+            )
+        )
         if call.stream:
             frames = FrameStream(events, writer, book, self._book, self._log)
-            return Stream(content_type=dialect.stream_type, frames=frames, ping=dialect.ping, headers=headers)
+            kept = conversation and dialect.stream_type == _SSE
+            return Stream(
+                content_type=dialect.stream_type,
+                frames=await self._kept.keep(conversation, frames) if kept else frames,
+                ping=dialect.ping,
+                headers=headers,
+            )
         answer = await fold(events, book)
         return Whole(status=200, body=writer.whole(answer), content_type=dialect.content_type, headers=headers)
 
@@ -104,3 +191,27 @@ class ServiceGateway:
         book.fail(error, "failed" if reply.status >= 500 else "refused")
         headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
         return Whole(status=reply.status, body=reply.body, content_type=dialect.content_type, headers=headers)
+
+
+def _written(body: bytes | ByteStream, content_type: str, headers: dict[str, str]) -> Reply:
+    if isinstance(body, bytes):
+        return Whole(status=200, body=body, content_type=content_type, headers=headers)
+    return Download(
+        content_type=body.content_type or content_type,
+        pieces=body.pieces,
+        size=body.size,
+        headers={**headers, **body.headers},
+    )
+
+
+def _bare(ident: str) -> str:
+    """An id without what a wire puts before it."""
+    return ident.rpartition("-")[2].removeprefix("req_")
+
+
+def _warning(unenforced: str) -> dict[str, str]:
+    """RFC 7234 section 5.5: a miscellaneous warning that stays with the answer."""
+    if not unenforced:
+        return {}
+    told = "".join(char if char.isprintable() and char not in '"\\' else " " for char in unenforced)
+    return {WARNING_HEADER: f'299 - "grammar not enforced: {told[:512]}"'}

@@ -35,13 +35,27 @@ class FrameStream:
         self._done = done
         self._log = log
         self._over = False
+        self._failed = False
+
+    @property
+    def over(self) -> bool:
+        """Whether the last frames have been given out."""
+        return self._over
 
     def __aiter__(self) -> FrameStream:
         return self
 
     async def __anext__(self) -> list[Frame]:
+        # Every token comes this way: another coroutine on it shows in the CPU time per token.
         while not self._over:
-            frames = await self._next_frames()
+            try:
+                batch = await self._events.__anext__()
+            except Exception as error:
+                frames = await self._broken_off(error)
+            else:
+                frames = self._write(batch)
+                if self._failed:
+                    await self.aclose()
             if frames:
                 return frames
         raise StopAsyncIteration
@@ -51,28 +65,28 @@ class FrameStream:
         await self._events.aclose()
         self._end()
 
-    async def _next_frames(self) -> list[Frame]:
-        batch: list[Event]
-        try:
-            batch = await self._events.__anext__()
-        except StopAsyncIteration:
+    async def _broken_off(self, error: Exception) -> list[Frame]:
+        """The last frames: those of an orderly end, or the error's."""
+        if isinstance(error, StopAsyncIteration):
             frames = self._writer.end()
             self._end()
             return frames
-        except DragomanError as error:
-            batch = [Failed(0, error)]
-        except Exception as error:
-            self._log.exception("unexpected error", extra={"fields": {"request_id": self._book.receipt.request_id}})
-            batch = [Failed(0, internal_failure(error))]
-        return await self._write(batch)
+        if not isinstance(error, DragomanError):
+            self._log.error(
+                "unexpected error", exc_info=error, extra={"fields": {"request_id": self._book.receipt.request_id}}
+            )
+            error = internal_failure(error)
+        frames = self._write([Failed(0, error)])
+        await self.aclose()
+        return frames
 
-    async def _write(self, batch: list[Event]) -> list[Frame]:
+    def _write(self, batch: list[Event]) -> list[Frame]:
         self._book.note(batch)
         frames: list[Frame] = []
         for event in batch:
             frames += self._writer.frames(event)
             if type(event) is Failed:
-                await self.aclose()
+                self._failed = True
                 break
         return frames
 

@@ -12,7 +12,9 @@ from dragoman.core.finish import Finish, FinishReason
 from dragoman.core.prompt import ReplyFormat
 from dragoman.core.request import ChatInput, Request
 from dragoman.core.usage import Usage
+from dragoman.output.line_rules import LineRules
 from dragoman.output.pipeline import ReplyPipeline
+from dragoman.service.budget import submit
 from dragoman.service.models import ServedModel
 from dragoman.service.prepare import AnswerLimits, Prepared, prepare
 from dragoman.service.stream import ChoiceRun, EventStream, MergedRuns
@@ -43,10 +45,12 @@ class Generation:
             return await _start(model, work, choice, answer)
 
         first = await start(0)
+        unenforced = next((work.unenforced for work in prepared if work.unenforced), "")
+        in_force = tuple(work.in_force for work in prepared)
         if len(answers) == 1:
-            return EventStream(first, 1)
+            return EventStream(first, 1, unenforced, in_force)
         lanes = model.backend.capabilities.lanes
-        return EventStream(MergedRuns(first, start, len(answers), lanes), len(answers))
+        return EventStream(MergedRuns(first, start, len(answers), lanes), len(answers), unenforced, in_force)
 
 
 class EmptyRun:
@@ -59,6 +63,10 @@ class EmptyRun:
         """Start and end at once."""
         yield [Started(self._choice, 0), Finished(self._choice, Finish(FinishReason.NONE), Usage())]
 
+    def end_thought(self) -> bool:
+        """It has none."""
+        return False
+
     async def close(self) -> None:
         """Nothing runs, so nothing is cancelled."""
 
@@ -67,8 +75,9 @@ async def _start(model: ServedModel, work: Prepared, choice: int, answer: int) -
     if not work.prompt.ids:
         return EmptyRun(choice)
     stop_tokens = frozenset[int]() if work.sampling.ignore_eos else model.tokenizer.stop_tokens
-    tokens = await model.backend.submit(work.engine_request(answer, stop_tokens))
-    return ChoiceRun(tokens, _pipeline(model, work, choice), work.prompt_text)
+    request = work.engine_request(answer, stop_tokens)
+    tokens = await submit(model, request, work.closing, thinking_open=work.prompt.thinking_open)
+    return ChoiceRun(tokens, _pipeline(model, work, choice), work.prompt_text, work.contract, model.tokenizer)
 
 
 def _pipeline(model: ServedModel, work: Prepared, choice: int) -> ReplyPipeline:
@@ -86,4 +95,10 @@ def _pipeline(model: ServedModel, work: Prepared, choice: int) -> ReplyPipeline:
         parallel_tool_calls=not isinstance(chat, ChatInput) or chat.parallel_tool_calls,
         prefill=work.prompt.prefill,
         first_token=work.prompt.ids[0],
+        spelled=work.request.spelled or (),
+        lines=_lines(work.request),
     )
+
+
+def _lines(request: Request) -> LineRules | None:
+    return LineRules(request.indent, request.line_ms) if request.indent or request.line_ms else None

@@ -13,15 +13,17 @@ from dragoman.core.model import ModelCard
 from dragoman.core.operations import ModelState
 from dragoman.core.vocabulary import Tokenizer
 from dragoman.prompt.builder import PromptBuilder
+from dragoman.service.compiler import GrammarCompiler
 
 
 class ServedModel(Struct, frozen=True, kw_only=True):
-    """A loaded model and its stations."""
+    """A loaded model and its stations. `compiler` None: nothing is known that could hold answers to a form."""
 
     card: ModelCard
     tokenizer: Tokenizer
     builder: PromptBuilder
     backend: Backend
+    compiler: GrammarCompiler | None = None
 
     @property
     def state(self) -> ModelState:
@@ -40,7 +42,7 @@ class ModelRoster:
     def __init__(self, models: Sequence[ServedModel], *, strict: bool = False) -> None:
         self._models = tuple(models)
         self._lenient = len(self._models) == 1 and not strict
-        self._by_name = {name.casefold(): model for model in reversed(self._models) for name in _names(model.card)}
+        self._by_name = {name.casefold(): model for model in reversed(self._models) for name in names_of(model.card)}
 
     def __iter__(self):
         return iter(self._models)
@@ -73,7 +75,8 @@ class ModelRoster:
         return {model.card.id: msgspec.structs.asdict(model.backend.stats()) for model in self._models}
 
 
-def _names(card: ModelCard) -> set[str]:
+def names_of(card: ModelCard) -> set[str]:
+    """Every name a model answers to, in its own spelling."""
     names = {card.id, *card.aliases}
     names |= {name.rsplit("/", 1)[-1] for name in names}
     return names | {f"{name}:latest" for name in names if ":" not in name}

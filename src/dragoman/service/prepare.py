@@ -8,32 +8,51 @@ import secrets
 import msgspec
 from msgspec import Struct
 
+from dragoman.core.adapters import AdapterScale
 from dragoman.core.errors import ContextLengthExceeded, InvalidField, TokenOutOfRange, UnsupportedField
 from dragoman.core.exchange import EngineRequest
+from dragoman.core.inforce import InForce
 from dragoman.core.model import Capabilities
 from dragoman.core.prompt import Prompt
 from dragoman.core.request import ChatInput, Request
 from dragoman.core.sampling import SamplingSpec
+from dragoman.core.vocabulary import Tokenizer
+from dragoman.service.adapters import adapters_of
+from dragoman.service.binding import Binding, bind, constraint_of
+from dragoman.service.budget import Closing, closing_of
+from dragoman.service.contract import Contract
+from dragoman.service.instruction import instructed
 from dragoman.service.models import ServedModel
 
 
 class AnswerLimits(Struct, frozen=True, kw_only=True):
     """Server-wide rules for answers: `default_max_tokens` when a request has no limit; `strict_max_tokens` refuses
-    instead of clamping; `sampling` fills unset fields before the model's own defaults."""
+    instead of clamping; `sampling` fills unset fields before the model's own defaults; `grammar_degrade` answers
+    requests whose constraint cannot be enforced all the same, with the constraint in words."""
 
     default_max_tokens: int = 65536
     strict_max_tokens: bool = False
     sampling: SamplingSpec = SamplingSpec()
+    grammar_degrade: bool = False
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
-    """A request ready to run: `prompt_text` has special tokens spelled out, `sampling` is resolved."""
+    """A request ready to run: `prompt_text` has special tokens spelled out, `sampling` is resolved, `grammar` what was
+    compiled of the format and the tool choice, `unenforced` why nothing was although it was asked for. `contract` is
+    what the answer is checked against at its end, None where nothing was promised; `closing` how its thought is closed,
+    None where it may take its time."""
 
     request: Request
     prompt: Prompt
     prompt_text: str
     sampling: SamplingSpec
     max_tokens: int
+    grammar: str | None = None
+    contract: Contract | None = None
+    unenforced: str = ""
+    closing: Closing | None = None
+    in_force: InForce = InForce()
+    adapters: tuple[AdapterScale, ...] | None = None
 
     def engine_request(self, answer: int, stop_tokens: frozenset[int]) -> EngineRequest:
         """Engine work for answer number `answer` of this request; seeds count up from the request's."""
@@ -46,12 +65,15 @@ class Prepared(Struct, frozen=True, kw_only=True):
             max_tokens=self.max_tokens,
             stop_tokens=stop_tokens,
             sampling=sampling,
-            format=self.request.format,
+            grammar=self.grammar,
+            adapters=self.adapters,
             logprobs=self.request.logprobs,
+            post_sampling=self.request.post_sampling,
             prompt_logprobs=self.request.prompt_logprobs,
             progress=self.request.progress,
             cache=self.request.cache,
             stable_boundary=self.prompt.stable_boundary,
+            slot=None if answer else self.request.slot,
         )
 
 
@@ -59,45 +81,98 @@ def prepare(model: ServedModel, request: Request, limits: AnswerLimits) -> Prepa
     """Check `request`, render and tokenise it. Raises InvalidRequest and its kin."""
     sampling = request.sampling.over(limits.sampling).over(model.card.sampling_defaults)
     check_capabilities(request, model.backend.capabilities)
+    in_force = _in_force(model.tokenizer, request, sampling)
+    sampling = in_force.sampling
     check_bias(sampling, model.tokenizer.size)
-    prompt = model.builder.build(request.input)
+    prompt, binding = _bound(model, request, limits)
+    contract = Contract(binding.constraint, model.compiler, bound=binding.grammar is not None)
+    max_tokens = token_limit(request, len(prompt.ids), model.backend.context_length, limits)
     return Prepared(
         request=request,
         prompt=prompt,
         prompt_text=prompt.text if isinstance(request.input, ChatInput) else _spelled_out(model, prompt),
-        sampling=sampling,
-        max_tokens=token_limit(request, len(prompt.ids), model.backend.context_length, limits),
+        # A bound answer is over when its grammar is, whatever the client thinks of end tokens.
+        sampling=sampling if binding.grammar is None else msgspec.structs.replace(sampling, ignore_eos=None),
+        max_tokens=max_tokens,
+        grammar=binding.grammar,
+        contract=None if contract.empty else contract,
+        unenforced=binding.unenforced,
+        closing=closing_of(model, prompt, binding, max_tokens),
+        in_force=in_force,
+        adapters=adapters_of(model, request),
     )
+
+
+def _in_force(tokenizer: Tokenizer, request: Request, sampling: SamplingSpec) -> InForce:
+    """What the vocabulary makes of the request's texts; `sampling` comes back with its biases."""
+    biases = tuple(pair for key, bias in request.biases for pair in _bias_pairs(tokenizer, key, bias))
+    if biases:
+        summed = dict(sampling.logit_bias or {})
+        for token, bias in biases:
+            summed[token] = summed.get(token, 0.0) + bias
+        sampling = msgspec.structs.replace(sampling, logit_bias=summed)
+    return InForce(
+        sampling=sampling,
+        biases=biases,
+        end_tokens=tuple(sorted(tokenizer.stop_tokens)) if sampling.ignore_eos else (),
+        spelled=_spelled(tokenizer, request),
+    )
+
+
+def _spelled(tokenizer: Tokenizer, request: Request) -> tuple[int, ...]:
+    """Ids of the texts that are one token each, ascending. Raises InvalidField for a trigger word that had to be one of
+    them."""
+    if request.spelled is None:
+        return ()
+    found = (_ids(tokenizer, text, special=True) for text in request.spelled)
+    ids = {pieces[0] for pieces in found if len(pieces) == 1}
+    for trigger in request.format.triggers if request.format is not None else ():
+        pieces = _ids(tokenizer, trigger.value, special=True) if trigger.kind == "word" else []
+        if len(pieces) == 1 and pieces[0] not in ids:
+            words = f"Grammar trigger word should be marked as preserved token: {trigger.value}"
+            raise InvalidField(words, field="grammar_triggers")
+    return tuple(sorted(ids))
+
+
+def _bias_pairs(tokenizer: Tokenizer, key: int | str, bias: float) -> list[tuple[int, float]]:
+    ids = _ids(tokenizer, key, special=False) if isinstance(key, str) else [key]
+    return [(token, bias) for token in ids if 0 <= token < tokenizer.size]
+
+
+def _ids(tokenizer: Tokenizer, text: str, *, special: bool) -> list[int]:
+    return tokenizer.encode(text, add_special=False, parse_special=special)
+
+
+def _bound(model: ServedModel, request: Request, limits: AnswerLimits) -> tuple[Prompt, Binding]:
+    """The prompt and what binds its answer; where nothing can, the prompt says it in words."""
+    prompt = model.builder.build(request.input)
+    constraint = constraint_of(request, model.builder.reply_format, prompt)
+    compiler = model.compiler if model.backend.capabilities.grammar else None
+    binding = bind(constraint, compiler, prefill=prompt.prefill, degrade=limits.grammar_degrade)
+    if binding.unenforced:
+        prompt = model.builder.build(instructed(request.input, constraint))
+    return prompt, binding
 
 
 def check_capabilities(request: Request, able: Capabilities) -> None:
     """Refuse what this engine cannot honour, naming the field."""
     for name in sorted(request.sampling.active() - able.sampling):
         raise UnsupportedField(f"This engine does not honour '{name}'.", field=name, remedy="Leave it out.")
-    if request.format is not None and not able.grammar:
-        raise UnsupportedField(
-            "Constrained output is not available on this engine.",
-            field="response_format",
-            remedy="Leave response_format (or format, grammar, json_schema) out.",
-        )
     if request.logprobs is not None and (able.logprobs is None or request.logprobs > able.logprobs):
         most = "none" if able.logprobs is None else f"at most {able.logprobs}"
         raise UnsupportedField(f"This engine reports {most} alternatives per token.", field="logprobs")
+    if request.logprobs is not None and request.post_sampling and not able.post_sampling_logprobs:
+        raise UnsupportedField(
+            "This engine does not report probabilities after sampling.",
+            field="post_sampling_probs",
+            remedy="Leave it out for those before sampling.",
+        )
     if request.prompt_logprobs is not None and not able.prompt_logprobs:
         raise UnsupportedField(
             "This engine does not report log probabilities of the prompt.",
             field="echo",
             remedy="Leave echo or logprobs out, or serve the model with --engine mlx.",
         )
-    if _forces_call(request) and not able.grammar:
-        raise UnsupportedField(
-            "This engine cannot enforce a tool call.", field="tool_choice", remedy="Use 'auto' or 'none'."
-        )
-
-
-def _forces_call(request: Request) -> bool:
-    chat = request.input
-    return isinstance(chat, ChatInput) and bool(chat.tools) and chat.tool_choice.mode in ("required", "named")
 
 
 def check_bias(sampling: SamplingSpec, vocab_size: int) -> None:

@@ -3,24 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import Protocol
-
-import msgspec
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from dragoman.backend.base import TokenStream
 from dragoman.core.errors import DragomanError
-from dragoman.core.events import Event, Failed, Started
+from dragoman.core.events import Event, Failed
+from dragoman.core.inforce import InForce
+from dragoman.core.vocabulary import Vocabulary
 from dragoman.output.pipeline import ReplyPipeline
+from dragoman.service.account import RunAccount
+from dragoman.service.contract import Contract, ContractWatch
+
+
+@runtime_checkable
+class Thinker(Protocol):
+    """A token stream whose thought can be closed from outside."""
+
+    def end_thought(self) -> bool:
+        """Close it as soon as it may be; False when it is not thinking, or no more."""
+        ...
 
 
 class ChoiceRun:
-    """One choice being generated: its token stream and the pipeline that makes events of it."""
+    """One choice being generated: its token stream and the pipeline that makes events of it. `contract`, where there
+    is one, has the last word."""
 
-    def __init__(self, tokens: TokenStream, pipeline: ReplyPipeline, prompt_text: str) -> None:
+    def __init__(
+        self,
+        tokens: TokenStream,
+        pipeline: ReplyPipeline,
+        prompt_text: str,
+        contract: Contract | None = None,
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
         self._tokens = tokens
         self._pipeline = pipeline
-        self._prompt_text = prompt_text
+        self._account = RunAccount(prompt_text, vocabulary)
+        self._watch = ContractWatch(contract) if contract is not None else None
 
     async def batches(self) -> AsyncGenerator[list[Event]]:
         """Events in the batches in which they became known. Leaving early cancels the engine's work."""
@@ -29,11 +49,15 @@ class ChoiceRun:
             async for chunk in self._tokens:
                 events = pipeline.feed(chunk)
                 if not begun:
-                    events = [self._with_prompt(event) for event in events]
+                    events = self._account.opening(events, chunk)
                     begun = True
                 if pipeline.ended:
+                    events = self._account.ending(events, chunk)
                     # The engine must not spend another step on an answer that is over.
                     await self._tokens.aclose()
+                if self._watch is not None and self._watch.note(events):
+                    # A schema may have to be compiled for this.
+                    events = await asyncio.to_thread(self._watch.verdict, events)
                 if events:
                     yield events
                 if pipeline.ended:
@@ -43,14 +67,13 @@ class ChoiceRun:
         finally:
             await self._tokens.aclose()
 
+    def end_thought(self) -> bool:
+        """Close the thought of the answer, if it is in one that may be closed from outside."""
+        return isinstance(self._tokens, Thinker) and self._tokens.end_thought()
+
     async def close(self) -> None:
         """Cancel the engine's work, also when `batches` was never entered. Closing twice does nothing."""
         await self._tokens.aclose()
-
-    def _with_prompt(self, event: Event) -> Event:
-        if isinstance(event, Started):
-            return msgspec.structs.replace(event, prompt_text=self._prompt_text)
-        return event
 
 
 class Run(Protocol):
@@ -58,6 +81,10 @@ class Run(Protocol):
 
     def batches(self) -> AsyncGenerator[list[Event]]:
         """Events in the batches in which they became known."""
+        ...
+
+    def end_thought(self) -> bool:
+        """See `EventStream.end_thought`."""
         ...
 
     async def close(self) -> None:
@@ -76,6 +103,7 @@ class MergedRuns:
         self._start = start
         self._count = count
         self._gate = asyncio.Semaphore(max(1, width))
+        self._running: list[Run] = []
         # Bounded, so that a client that reads slowly slows the choices down instead of filling memory.
         self._ready: asyncio.Queue[list[Event] | None] = asyncio.Queue(maxsize=64)
 
@@ -93,6 +121,11 @@ class MergedRuns:
         finally:
             await _cancel(tasks)
 
+    def end_thought(self) -> bool:
+        """Of every choice that runs."""
+        ended = [run.end_thought() for run in self._running]
+        return any(ended)
+
     async def close(self) -> None:
         """Cancel the choice that was started before `batches` was entered."""
         await self._first.close()
@@ -101,6 +134,7 @@ class MergedRuns:
         async with self._gate:
             try:
                 run = self._first if choice == 0 else await self._start(choice)
+                self._running.append(run)
                 async for batch in run.batches():
                     await self._ready.put(batch)
             except DragomanError as error:
@@ -110,18 +144,27 @@ class MergedRuns:
 
 class EventStream:
     """The events of one reply, in batches. Iterate it once; `aclose` cancels all work at any time, even before the
-    first item, which an async generator alone would not."""
+    first item, which an async generator alone would not. `unenforced` says why the answer is not held to the form that
+    was asked for, '' where it is; `in_force` what each request came to; `dropped_thoughts` how many replayed thoughts
+    were not believed."""
 
-    def __init__(self, runs: Run, choices: int) -> None:
+    def __init__(self, runs: Run, choices: int, unenforced: str = "", in_force: tuple[InForce, ...] = ()) -> None:
         self.choices = choices
+        self.in_force = in_force
+        self.unenforced = unenforced
+        self.dropped_thoughts = 0
         self._runs = runs
         self._batches = runs.batches()
 
     def __aiter__(self) -> EventStream:
         return self
 
-    async def __anext__(self) -> list[Event]:
-        return await self._batches.__anext__()
+    def __anext__(self) -> Coroutine[Any, Any, list[Event]]:
+        return self._batches.__anext__()
+
+    def end_thought(self) -> bool:
+        """Let running answers end their thought now; whether there was one that could."""
+        return self._runs.end_thought()
 
     async def aclose(self) -> None:
         """Cancel what still runs and free its rows. Closing twice does nothing."""

@@ -1,0 +1,1 @@
+"""OpenAI's Responses wire: create, stream, retrieve, continue, cancel, count."""
