@@ -48,6 +48,11 @@ test: $(VENV)/.dev-ready ## Set up and run the test suite
 	@echo "== Running the test suite"
 	@$(BIN)/pytest -q $(ARGS)
 
+.PHONY: long
+long: $(VENV)/.dev-ready ## Run the tests that take minutes each
+	@echo "== Running the long tests"
+	@$(BIN)/pytest -q -m long $(ARGS)
+
 .PHONY: check
 check: $(VENV)/.dev-ready ## Lint, types, import contracts
 	@echo "== ruff" && $(BIN)/ruff check . && $(BIN)/ruff format --check --quiet .
@@ -73,6 +78,16 @@ docs: $(VENV)/.dev-ready ## Write the generated parts of docs/
 agents: $(VENV)/.dev-ready ## Run real coding agents against the scripted engine (needs npm)
 	@echo "== Running agents"
 	@$(BIN)/python -m tools.run_agents $(ARGS)
+
+.PHONY: sdks
+sdks: $(VENV)/.dev-ready ## Run other SDKs, JavaScript's and an old Python one, against the scripted engine (needs npm)
+	@echo "== Running SDKs"
+	@$(BIN)/python -m tools.run_sdks $(ARGS)
+
+.PHONY: frameworks
+frameworks: $(VENV)/.dev-ready ## Run agent frameworks against the starter model
+	@echo "== Running frameworks"
+	@$(BIN)/python -m tools.run_frameworks $(ARGS)
 
 .PHONY: lock
 lock: $(VENV)/bin/uv ## Pin all dependencies anew in constraints.txt

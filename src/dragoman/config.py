@@ -55,11 +55,23 @@ class EngineSettings:
     max_waiting: int = 64
     """Requests that may wait; more are refused with 429."""
     prompt_cache_bytes: int = -1
-    """Memory for cached prompt prefixes on MLX; 0: none, -1: a tenth of this machine's memory."""
+    """Memory for cached prompt prefixes; 0: none, -1: a tenth of this machine's memory."""
+    cache_dir: Path | None = None
+    """Folder where cached prompt prefixes survive restarts, on llama.cpp; several servers may share it."""
+    cache_disk_bytes: int = 8 * 1024**3
+    """Most bytes in the cache folder; the least recently used prefixes go first."""
+    slot_save_path: Path | None = None
+    """Folder where clients of llama-server's wire may save slots; none: they may not."""
     kv_budget_bytes: int = 0
     """Memory for the key/value caches of running requests on MLX; more requests wait; 0: no limit."""
     kv_bits: Literal[0, 4, 8] = 0
-    """Bits of the key/value cache on MLX; 0: as the model computes."""
+    """Bits of the key/value cache; 0: as the model computes on MLX, 16-bit floats on llama.cpp."""
+    kv_unified: Annotated[bool, Parameter(negative=())] = False
+    """Let requests on llama.cpp share one pool of lanes x ctx tokens, so that one may be longer than the others."""
+    flash_attention: Literal["auto", "on", "off"] = "auto"
+    """Flash attention on llama.cpp; a cache of 4 or 8 bits turns it on."""
+    gpu_layers: int = -1
+    """Layers of a GGUF model on the GPU; -1: as many as fit."""
     mlx_blas: str = "auto"
     """BLAS of MLX on a Linux CPU: auto, off, or the path of a library."""
     threads: int = 0
@@ -71,7 +83,31 @@ class EngineSettings:
     llama_server_key: str | None = None
     """API key of a llama-server named by URL."""
     engine_args: Annotated[tuple[str, ...], _repeated("--engine-arg")] = ()
-    """Extra arguments for a llama-server binary."""
+    """Flags of llama-server to pass on, e.g. --engine-arg=--mlock or '--engine-arg=--numa distribute'."""
+    adapters: Annotated[tuple[str, ...], _repeated("--adapter")] = ()
+    """LoRA adapter on llama.cpp: NAME=PATH or NAME=PATH:SCALE; scale 0: only for requests that choose it."""
+    draft_model: str | None = None
+    """GGUF file of a small model with the same vocabulary that drafts for llama.cpp."""
+    drafter: Literal["none", "ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache"] = "none"
+    """How llama.cpp drafts from the text itself."""
+    draft_max: int | None = None
+    """Longest draft in tokens; none: llama.cpp's default."""
+    draft_min: int | None = None
+    """Shortest draft worth checking, in tokens; none: llama.cpp's default."""
+    draft_p_min: float | None = None
+    """Least probability of a drafted token; none: llama.cpp's default."""
+    mmproj: str = "auto"
+    """Image encoder of a GGUF model: auto takes the mmproj file beside it, none takes no images, or a path."""
+    engine_silence: float = 30.0
+    """Seconds a llama.cpp process may leave health checks unanswered before it is restarted; 0: for ever."""
+    engine_stall: float = 900.0
+    """Seconds a llama.cpp process may work on one batch before it is restarted; 0: for ever."""
+    embeddings: Annotated[bool, Parameter(negative=())] = False
+    """Also serve embeddings of a text model, by a second llama.cpp engine started when they are first asked for."""
+    pooling: Literal["auto", "none", "mean", "cls", "last", "rank"] = "auto"
+    """How embeddings are pooled; auto: as the model was trained, else mean; rank: a reranker."""
+    tool_family: str = ""
+    """Markup of tool calls, such as hermes; none: read off the chat template."""
     script: Path | None = None
     """Script file of the fake engine."""
 
@@ -94,8 +130,33 @@ class AnswerSettings:
     """Refuse, instead of clamping, when prompt and max_tokens together exceed the window."""
     strict_models: bool = False
     """Refuse model names that are not served, even when only one model is served."""
+    rerank_cosine: Annotated[bool, Parameter(negative=())] = False
+    """Let an embedding model rerank, by the cosine of query and document."""
     strict_fields: bool = False
     """Refuse unknown request fields instead of listing them in X-Dragoman-Ignored."""
+    grammar_degrade: bool = False
+    """Answer requests whose output format or forced tool call cannot be enforced: the model is told in words, the reply
+    has a Warning header."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreSettings:
+    """What is kept between requests. Sizes in bytes."""
+
+    ephemeral: Annotated[bool, Parameter(negative=())] = False
+    """Keep responses, files and batches only until the server stops, in memory and a temporary folder."""
+    max_file_bytes: int = 512 * 1024**2
+    """Largest uploaded file."""
+    files_bytes: int = 10 * 1024**3
+    """Most bytes of all files together; uploads that do not fit are refused."""
+    responses_bytes: int = 1024**3
+    """Most bytes of stored responses; the oldest go first."""
+    responses_days: float = 30.0
+    """Days a response is stored."""
+    batch_rows: int = 50_000
+    """Most requests in one batch."""
+    batch_restart: Literal["resume", "fail"] = "resume"
+    """What becomes of batches that a restart finds unfinished; finished rows are kept in any case."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,4 +182,5 @@ class Settings:
     listen: Annotated[ListenSettings, _FLAT] = field(default_factory=ListenSettings)
     engine: Annotated[EngineSettings, _FLAT] = field(default_factory=EngineSettings)
     answer: Annotated[AnswerSettings, _FLAT] = field(default_factory=AnswerSettings)
+    store: Annotated[StoreSettings, _FLAT] = field(default_factory=StoreSettings)
     log: Annotated[LogSettings, _FLAT] = field(default_factory=LogSettings)

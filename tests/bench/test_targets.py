@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from bench.against_llamacpp import PART
+from bench.against_llamacpp import WORKLOADS as LLAMACPP
 from bench.against_mlx import settings
+from bench.grammar import PART as GRAMMAR
+from bench.grammar import WORKLOADS as CONSTRAINED
 from bench.part import Options
 from bench.row import METRICS, Row
 from bench.serving import STREAMS
@@ -45,6 +49,8 @@ def test_a_full_run_measures_every_target() -> None:
     """Otherwise a renamed part or workload would silently turn a target into `not measured`."""
     measured = {(part, name) for model in ("small", "smollm2") for part, name in settings(model, Options())}
     measured |= {("serving", f"{count} stream{'s' * (count > 1)}") for count in STREAMS}
+    measured |= {(PART, name) for name in LLAMACPP}
+    measured |= {(GRAMMAR, name) for name in CONSTRAINED}
     for target in TARGETS:
         assert (target.part, target.workload) in measured, target
         assert target.metric in METRICS

@@ -61,3 +61,14 @@ def test_case_28_overflow_names_both_numbers() -> None:
 def test_remedy_follows_the_message() -> None:
     body = json.loads(openai_error(errors.UnsupportedField("No.", field="x", remedy="Leave it out."), "r").body)
     assert body["error"]["message"] == "No. Leave it out."
+
+
+def test_who_shall_come_back_is_told_when() -> None:
+    kinds = [
+        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.DragomanError)
+    ]
+    assert {kind for kind in kinds if kind.status in (429, 503)} == {errors.Overloaded, errors.Unavailable}
+    assert errors.Overloaded("m").retry_after
+    assert errors.Unavailable("m").retry_after
+    assert errors.Unavailable("m", retry_after=30).retry_after == 30
+    assert errors.EngineFailure("m").retry_after is None

@@ -6,7 +6,9 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dragoman.dialects.base import StaticCall, WireRequest
 from dragoman.http.app import create_app
+from dragoman.http.docs_page import docs_endpoint
 from dragoman.http.options import HttpOptions
 from tests.http.stub import ALPHA, BETA, EchoBody, StubGateway, ask, make_app, row
 
@@ -34,7 +36,7 @@ def operations(doc: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
 async def test_every_mounted_route_is_listed() -> None:
     listed = {(method.upper(), path) for path, method, _ in operations(await document())}
     rows = {(endpoint.method, endpoint.path) for dialect in (ALPHA, BETA) for endpoint in dialect.endpoints}
-    rows |= {("GET", "/openapi.json")}
+    rows |= {("GET", "/openapi.json"), ("GET", "/docs")}
     rows |= {("HEAD", path) for method, path in rows if method == "GET"}
     assert listed == {(method, path.replace(":path", "")) for method, path in rows}
 
@@ -45,7 +47,7 @@ async def test_operation_ids_are_unique_and_errors_described() -> None:
     assert len(ids) == len(set(ids))
     for path, method, operation in found:
         assert {"200", "400", "404", "413", "429", "500", "503"} <= set(operation["responses"])
-        assert ("401" in operation["responses"]) == (path != "/health")
+        assert ("401" in operation["responses"]) == (path not in ("/health", "/docs"))
         if method != "head":
             content = operation["responses"]["429"]["content"]
             assert next(media["example"] for media in content.values())[operation["tags"][0]]["code"] == "overloaded"
@@ -90,3 +92,36 @@ async def test_structs_of_one_name_stay_apart_and_odd_types_are_any_json() -> No
     properties = [set(doc["components"]["schemas"][name]["properties"]) for name in refs]
     assert properties == [set(EchoBody.__struct_fields__), {"other"}]
     assert doc["components"]["schemas"]["Odd"]["properties"]["thing"] == {"description": "Any JSON value."}
+
+
+async def test_replies_and_errors_have_schemas() -> None:
+    class Told(Struct):
+        text: str
+
+    class Piece(Struct):
+        delta: str
+
+    class Wrong(Struct):
+        error: dict[str, str]
+
+    told = replace(row("POST", "/api/told", body=EchoBody), answer=Told, frame=Piece)
+    dialect = replace(ALPHA, endpoints=(told,), error_body=Wrong)
+    app = create_app(StubGateway(), (dialect,), HttpOptions())
+    doc = (await ask(app, "GET", "/openapi.json")).json
+    replies = doc["paths"]["/api/told"]["post"]["responses"]
+    good = replies["200"]["content"]
+    assert good["application/json"]["schema"] == {"$ref": "#/components/schemas/Told"}
+    assert good["text/event-stream"]["x-event-data"] == {"$ref": "#/components/schemas/Piece"}
+    assert replies["429"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Wrong"}
+    assert {"Told", "Piece", "Wrong"} <= set(doc["components"]["schemas"])
+    assert {status for status, reply in replies.items() if "Retry-After" in reply.get("headers", {})} == {"429", "503"}
+
+
+async def test_the_page_asks_nobody_else() -> None:
+    row = docs_endpoint()
+    call = row.read(WireRequest(method="GET", path=row.path))
+    assert isinstance(call, StaticCall)
+    assert (row.public, call.content_type) == (True, "text/html; charset=utf-8")
+    page = call.body.decode()
+    assert "./openapi.json" in page
+    assert "://" not in page

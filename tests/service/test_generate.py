@@ -9,14 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from dragoman.core.answer import Answer
-from dragoman.core.errors import DragomanError, InvalidRequest, Overloaded
-from dragoman.core.events import Failed, Finished, Started
+from dragoman.core.errors import ContractBroken, DragomanError, InvalidRequest, Overloaded, UnsupportedField
+from dragoman.core.events import Failed, Finished, PartDelta, Started
 from dragoman.core.finish import FinishReason
-from dragoman.core.request import RawInput, Request
+from dragoman.core.messages import Message, TextPart
+from dragoman.core.request import ChatInput, OutputFormat, RawInput, Request
+from dragoman.core.tools import Tool, ToolChoice
 from dragoman.output.assemble import Assembler
 from dragoman.service.generate import Generation
 from dragoman.service.models import ServedModel
-from dragoman.service.prepare import AnswerLimits
+from dragoman.service.prepare import AnswerLimits, prepare
 from dragoman.service.stream import EventStream
 from tests.service.served import scripted
 
@@ -139,3 +141,55 @@ async def test_failure_is_told_in_the_stream() -> None:
         events = [event async for batch in stream for event in batch]
         assert isinstance(events[-1], Failed)
         assert (await folded(await opened(model, asking("WORDS")))).choices
+
+
+FORCED = ChatInput(
+    messages=(Message("user", (TextPart("WORDS"),)),), tools=(Tool("look"),), tool_choice=ToolChoice("required")
+)
+
+
+async def degraded(model: ServedModel, request: Request) -> EventStream:
+    return await Generation(WORKERS, AnswerLimits(grammar_degrade=True)).open(model, [request])
+
+
+async def test_case_12_a_forced_call_that_does_not_come_breaks_the_contract() -> None:
+    async with scripted() as model:
+        with pytest.raises(UnsupportedField):
+            await opened(model, Request(input=FORCED))
+        stream = await degraded(model, Request(input=FORCED))
+        assert stream.unenforced
+        events = [event async for batch in stream for event in batch]
+        assert isinstance(events[-1], Failed)
+        assert isinstance(events[-1].error, ContractBroken)
+        assert events[-1].error.field == "tool_choice"
+        assert "".join(event.text for event in events if isinstance(event, PartDelta)) == "one two three four"
+        with pytest.raises(ContractBroken):
+            await folded(await degraded(model, Request(input=FORCED)))
+
+
+async def test_case_04_a_forced_call_cut_by_the_limit_is_only_cut() -> None:
+    async with scripted() as model:
+        answer = await folded(await degraded(model, Request(input=FORCED, max_tokens=2)))
+        assert answer.choices[0].finish.reason is FinishReason.LENGTH
+
+
+@pytest.mark.parametrize("strict", [False, True])
+async def test_only_a_strict_format_is_a_promise_without_masks(strict: bool) -> None:
+    format = OutputFormat("json_schema", "{}", strict=strict)
+    async with scripted() as model:
+        stream = await degraded(model, asking("WORDS", format=format))
+        assert stream.unenforced
+        if strict:
+            with pytest.raises(ContractBroken):
+                await folded(stream)
+        else:
+            assert (await folded(stream)).choices[0].text_of("text") == "one two three four"
+
+
+async def test_the_constraint_in_words_is_in_the_prompt() -> None:
+    async with scripted() as model:
+        format = OutputFormat("choice", '["yes","no"]')
+        asked = Request(input=ChatInput(messages=FORCED.messages), format=format)
+        limits = AnswerLimits(grammar_degrade=True)
+        assert '["yes","no"]' in prepare(model, asked, limits).prompt_text
+        assert '["yes","no"]' not in prepare(model, Request(input=asked.input), limits).prompt_text

@@ -7,9 +7,9 @@ import pytest
 from dragoman.core.errors import ContextLengthExceeded, DragomanError, InvalidField, UnsupportedField
 from dragoman.core.messages import Message, TextPart
 from dragoman.core.model import Capabilities
-from dragoman.core.request import ChatInput, OutputFormat, RawInput, Request
+from dragoman.core.request import ChatInput, RawInput, Request
 from dragoman.core.sampling import SamplingSpec
-from dragoman.core.tools import Tool, ToolChoice
+from dragoman.core.tools import Tool
 from dragoman.service.prepare import AnswerLimits, check_bias, check_capabilities, prepare, token_limit
 from tests.service.served import scripted
 
@@ -49,12 +49,7 @@ CALL = ChatInput(messages=(Message("user", (TextPart("x"),)),), tools=(Tool("t")
     ("request_", "field"),
     [
         (Request(input=RAW.input, sampling=SamplingSpec(top_k=3)), "top_k"),
-        (Request(input=RAW.input, format=OutputFormat("json")), "response_format"),
         (Request(input=RAW.input, logprobs=6), "logprobs"),
-        (
-            Request(input=ChatInput(messages=CALL.messages, tools=CALL.tools, tool_choice=ToolChoice("required"))),
-            "tool_choice",
-        ),
     ],
 )
 def test_what_the_engine_cannot_do_is_refused_by_name(request_: Request, field: str) -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-GOLDEN = Path(__file__).parent.parent / "dialects" / "llamacpp" / "golden"
+_ROOT = Path(__file__).parent.parent / "dialects" / "llamacpp"
+GOLDEN = _ROOT / "golden"
+EVERYWHERE = (GOLDEN, _ROOT / "golden_vectors", _ROOT / "golden_wire")
 
 MASKED_KEYS = {
     # Measured, or about the machine and build that made the recording.
@@ -25,6 +27,11 @@ MASKED_KEYS = {
     "model_path",
     "build_info",
     "id_slot",
+    "id_task",
+    "n_written",
+    "n_read",
+    "save_ms",
+    "restore_ms",
     # What this server offers beside the recorded one.
     "total_slots",
     "endpoint_slots",
@@ -48,6 +55,8 @@ class Exchange:
     content_type: str
     answer: Any
     frames: list[Any] | None
+    text: str | None = None
+    flags: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,11 +67,13 @@ class Reply:
     content_type: str
     answer: Any
     frames: list[Any] | None
+    text: str | None = None
 
 
 def load(name: str) -> Exchange:
     """The recording of this name."""
-    recorded = json.loads((GOLDEN / f"{name}.json").read_text())
+    path = next(path for folder in EVERYWHERE if (path := folder / f"{name}.json").is_file())
+    recorded = json.loads(path.read_text())
     request, response = recorded["request"], recorded["response"]
     body = request.get("raw_body")
     if body is None and request.get("body") is not None:
@@ -72,18 +83,25 @@ def load(name: str) -> Exchange:
         name=name,
         method=request["method"],
         path=request["path"],
-        headers=request.get("headers", {}),
+        headers=request.get("headers") or {},
         body=None if body is None else body.encode(),
         status=response["status"],
-        content_type=response["headers_subset"]["content-type"],
+        content_type=response["headers_subset"].get("content-type", ""),
         answer=response.get("body"),
         frames=None if frames is None else [frame["data"] for frame in frames if frame.get("data") is not None],
+        text=response.get("body_text"),
+        flags=recorded["server_flags"],
     )
 
 
 def names() -> list[str]:
     """All recordings here, sorted."""
     return sorted(path.stem for path in GOLDEN.glob("*.json"))
+
+
+def all_names() -> list[str]:
+    """All recordings in every folder, sorted."""
+    return sorted(path.stem for folder in EVERYWHERE for path in folder.glob("*.json"))
 
 
 def send(base_url: str, exchange: Exchange, *, timeout: float = 120.0) -> Reply:
@@ -100,7 +118,9 @@ def send(base_url: str, exchange: Exchange, *, timeout: float = 120.0) -> Reply:
         connection.close()
     if content_type.startswith("text/event-stream"):
         return Reply(response.status, content_type, None, sse_objects(raw))
-    return Reply(response.status, content_type, json.loads(raw) if raw else None, None)
+    if not content_type.startswith("application/json") or not raw:
+        return Reply(response.status, content_type, None, None, raw.decode())
+    return Reply(response.status, content_type, json.loads(raw), None)
 
 
 def sse_objects(raw: bytes) -> list[Any]:

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 EOS = 256
+BOS = 1
+MARKER = "<__media_7f3a__>"
 VOCABULARY = 257
 FLOAT_MIN = -3.4028234663852886e38
 
@@ -62,6 +64,15 @@ class Stub:
     """Cut the connection after so many frames."""
     error_after: int | None = None
     """Send an error frame after so many token frames, then end the stream."""
+    error: dict[str, Any] = field(
+        default_factory=lambda: {"code": 500, "message": "Compute error.", "type": "server_error"}
+    )
+    guidance: bool = False
+    """Built with llguidance: takes such grammars, and does not mind them."""
+    timings: dict[str, float] = field(default_factory=dict)
+    vision: bool = False
+    silent: set[str] = field(default_factory=set)
+    """Paths that are never answered."""
     never_final: bool = False
     split: int | None = None
     """Send streams in pieces of so many bytes."""
@@ -118,13 +129,18 @@ class Stub:
             return await self._json(writer, 401, {"error": {"message": "Invalid API Key", "code": 401}})
         if path in self.status:
             return await self._json(writer, *self.status[path])
+        if path in self.silent:
+            await asyncio.Event().wait()
         if path == "/health":
             status = 200 if self.healthy else 503
             return await self._json(writer, status, {"status": "ok"} if self.healthy else _loading())
         if path == "/props":
             settings = {"n_ctx": self.n_ctx, "params": {}}
             props = {"default_generation_settings": settings, "total_slots": self.slots, "build_info": "b0-stub"}
+            props |= {"modalities": {"vision": self.vision}, "media_marker": MARKER}
             return await self._json(writer, 200, props)
+        if path == "/tokenize":
+            return await self._json(writer, 200, {"tokens": [BOS] if self.vision else []})
         if path == "/v1/models":
             return await self._json(writer, 200, {"data": [{"meta": {"n_vocab": VOCABULARY}}]})
         if path == "/slots":
@@ -136,9 +152,17 @@ class Stub:
         return await self._json(writer, 404, {"error": {"message": "File Not Found", "code": 404}})
 
     async def _complete(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-        if "grammar" in body:
+        if body.get("grammar", "").startswith("%llguidance"):
+            if not self.guidance:
+                refusal = {"code": 400, "message": "failed to parse grammar", "type": "invalid_request_error"}
+                return await self._json(writer, 400, {"error": refusal})
+            if body["prompt"] == [0]:
+                return await self._json(writer, 200, {"content": "a", "stop": True})
+        elif "grammar" in body:
             return await self._json(writer, 200, self._distribution(body))
         self.received.append(body)
+        if isinstance(body["prompt"], dict):  # with images
+            body = body | {"prompt": list(body["prompt"]["prompt_string"].encode())}
         if len(body["prompt"]) >= self.n_ctx:
             return await self._json(writer, 400, _overflow(len(body["prompt"]), self.n_ctx))
         if not body.get("stream"):
@@ -185,7 +209,7 @@ class Stub:
                 writer.transport.abort()
                 return
             if self.error_after is not None and frame["tokens_predicted"] > self.error_after:
-                await self._event(writer, {"error": {"code": 500, "message": "Compute error.", "type": "server_error"}})
+                await self._event(writer, {"error": self.error})
                 await self._send(writer, b"0\r\n\r\n")
                 return
             await self._event(writer, frame)
@@ -193,7 +217,8 @@ class Stub:
         while self.never_final:
             await self._send(writer, b"3\r\n:\n\n\r\n")
             await asyncio.sleep(0.02)
-        await self._event(writer, _final(body, tokens, why, full))
+        final = _final(body, tokens, why, full)
+        await self._event(writer, final | {"timings": final["timings"] | self.timings})
         await self._send(writer, b"0\r\n\r\n")
 
     async def _frames(self, body: dict[str, Any], tokens: list[int], number: int) -> AsyncIterator[dict[str, Any]]:

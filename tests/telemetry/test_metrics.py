@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dragoman.backend.base import BackendStats
+from dragoman.core.prefix_miss import PrefixMiss
 from dragoman.telemetry.metrics import Metrics
 from dragoman.telemetry.receipt import Receipt
 
@@ -27,3 +28,25 @@ def test_two_servers_do_not_share() -> None:
     one.record(Receipt(request_id="r", dialect="d", path="/p"))
     assert "dragoman_requests_total{" in one.render().decode()
     assert "dragoman_requests_total{" not in other.render().decode()
+
+
+def test_times_lanes_and_misses_of_answers() -> None:
+    metrics = Metrics(dict)
+    spans = {"queued_ms": 4.0, "prompt_ms": 200.0, "predicted_ms": 2000.0}
+    metrics.record(Receipt(request_id="r", dialect="d", path="/p", reason="eos", lane="batched", **spans))
+    metrics.record(Receipt(request_id="r", dialect="d", path="/p", miss=PrefixMiss(reason="diverged")))
+    text = metrics.render().decode()
+    assert 'dragoman_queued_seconds_bucket{le="0.005"} 1.0' in text
+    assert "dragoman_prompt_seconds_sum 0.2" in text
+    assert "dragoman_decode_seconds_count 1.0" in text
+    assert 'dragoman_lane_requests_total{lane="batched"} 1.0' in text
+    assert 'dragoman_prefix_misses_total{reason="diverged"} 1.0' in text
+
+
+def test_repairs_by_rung() -> None:
+    metrics = Metrics(dict)
+    metrics.record(Receipt(request_id="r", dialect="d", path="/p", repairs=("commas", "raw", "commas")))
+    metrics.record(Receipt(request_id="r", dialect="d", path="/p"))
+    text = metrics.render().decode()
+    assert 'dragoman_repairs_total{rung="commas"} 2.0' in text
+    assert 'dragoman_repairs_total{rung="raw"} 1.0' in text

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from dragoman.core.errors import EngineFailure
 from dragoman.core.events import Failed, Finished, PartDelta, PartStart, Started
 from dragoman.core.finish import Finish, FinishReason
-from dragoman.core.usage import Usage
+from dragoman.core.prefix_miss import PrefixMiss
+from dragoman.core.usage import Timings, Usage
 from dragoman.telemetry.receipt import Receipt, ReceiptBook
 
 
@@ -56,3 +59,32 @@ def test_text_is_kept_only_when_told() -> None:
         made.close()
     assert (quiet.receipt.prompts, quiet.receipt.answers) == ((), ())
     assert (loud.receipt.prompts, loud.receipt.answers) == (("secret",), ("hello",))
+
+
+def test_times_are_those_of_the_slowest_choice() -> None:
+    made = book()
+    one, other = Timings(10.0, 20.0, 3.0, "batched"), Timings(1.0, 50.0, 4.0, "batched")
+    made.note([Started(0, 5), Started(1, 5)])
+    made.note([msgspec.structs.replace(finished(place, 1), timings=each) for place, each in enumerate((one, other))])
+    receipt = made.close()
+    assert (receipt.prompt_ms, receipt.predicted_ms, receipt.queued_ms) == (10.0, 50.0, 4.0)
+    assert receipt.lane == "batched"
+
+
+def test_a_missed_prefix_says_where_and_what() -> None:
+    made = book()
+    miss = PrefixMiss(reason="diverged", shared=7, length=20, kept=1, asked=2, kept_text="a", asked_text="b")
+    made.note([Started(0, 9), Started(1, 9, miss=miss), finished(0, 1), finished(1, 1)])
+    line = msgspec.to_builtins(made.close())
+    assert line["miss"] == {
+        "reason": "diverged", "shared": 7, "length": 20, "kept": 1, "asked": 2, "kept_text": "a", "asked_text": "b"
+    }  # fmt: skip
+    assert "miss" not in msgspec.to_builtins(book().close())
+
+
+def test_repairs_of_all_choices() -> None:
+    made = book()
+    made.note([Started(0, 9), Started(1, 9)])
+    mended = (("commas", "close"), ("commas",))
+    made.note([msgspec.structs.replace(finished(place, 1), repairs=rungs) for place, rungs in enumerate(mended)])
+    assert made.close().repairs == ("commas", "close", "commas")

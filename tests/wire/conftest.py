@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import EngineSettings, ListenSettings, LogSettings, Settings
+from dragoman.config import EngineSettings, ListenSettings, LogSettings, Settings, StoreSettings
 from tests.support.running import RunningServer, running
 
 SCRIPT = Path(__file__).parent / "data" / "script.json"
@@ -15,7 +15,12 @@ SCRIPT = Path(__file__).parent / "data" / "script.json"
 
 def settings(**engine) -> Settings:
     """Settings of a test server: any free port, quiet log."""
-    return Settings(listen=ListenSettings(port=0), engine=EngineSettings(**engine), log=LogSettings(level="error"))
+    return Settings(
+        listen=ListenSettings(port=0),
+        engine=EngineSettings(**engine),
+        log=LogSettings(level="error"),
+        store=StoreSettings(ephemeral=True),
+    )
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +44,17 @@ def mlx(starter_gguf: Path) -> Iterator[RunningServer]:
     """SmolLM2 on MLX, from the same GGUF file."""
     pytest.importorskip("mlx.core")
     with running(_serving(settings(engine="mlx", ctx=2048, max_lanes=4), starter_gguf)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def tiny_mlx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A tiny model with random weights on MLX: it says anything, and says it quickly."""
+    pytest.importorskip("mlx.core")
+    from tests.support.checkpoints import write_checkpoint
+
+    folder = write_checkpoint(tmp_path_factory.mktemp("tiny"), max_position_embeddings=2048)
+    with running(_serving(settings(engine="mlx", ctx=2048, max_lanes=4), folder)) as server:
         yield server
 
 

@@ -1,49 +1,189 @@
-"""The recorded llama-server exchanges, replayed over HTTP against the whole server with the llama.cpp engine.
+"""All recorded llama-server exchanges, replayed over HTTP against whole servers with the llama.cpp engine.
 
-The fixture `llamacpp_server` gives the base URL of a server that serves the starter model with a context of 2048
-tokens and without API keys.
+See `golden_account` for what is compared how, and for every recording that is not equal.
 """
 
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
 import pytest
 
-from tests.support.golden import differences, folded, load, names, send
+from tests.support.golden import Exchange, Reply, all_names, differences, folded, load, send
+from tests.support.running import RunningServer, running
+from tests.wire.conftest import settings
+from tests.wire.golden_account import (
+    BEGINS,
+    BY_DESIGN,
+    ELSEWHERE,
+    GIST,
+    HELD_BACK,
+    LONG,
+    SLOTS_SHOWN,
+    STORIES,
+    UNREACHED,
+    replayed,
+    server_for,
+)
 
 pytestmark = pytest.mark.llamacpp
 
-NOT_OVER_THE_WIRE = {
-    "auth_props_401": "the server runs without keys",
-    "auth_wrong_401": "the server runs without keys",
-    "health_loading_503": "the server is ready",
-    "health_loading_503_completion": "the server is ready",
-    "np4_n_cmpl_2_prompts_2": "recorded with four slots, whose seeds and order show",
-    "n_indent_0": "at the eighth token two candidates are 0.05 apart, and this build of llama.cpp takes the other one",
-    "n_probs_word_stop": "entries of tokens cut by a stop word are counted by text here, by tokens there",
-    "prompt_empty_string_stream": "tokens_cached shows what the recorded slot held before",
-    "stream_emoji_partial_utf8": "a character cut at the end is streamed as U+FFFD, so that stream and whole agree",
-    "stream_return_progress_with_cache": "depends on the exchange recorded before it",
-    "stream_word_multitoken": "text is held back by possible match here, by whole token there",
-    "samplers_string": "names the infill stage, which needs an infill model",
-}
-HELD_BACK = {"stop_partial_then_no_match"}
-LONG = {"context_fill_truncated"}
-"""Prompts of two thousand tokens: half a minute on two idle cores."""
+RECORDINGS = 268
+
+
+class Servers:
+    """The servers of these recordings, each started when it is first asked for."""
+
+    def __init__(self, model: Path, folder: Path) -> None:
+        self._model = model
+        self._folder = folder
+        self._running: dict[str, RunningServer] = {}
+        self.stack = contextlib.ExitStack()
+
+    def __getitem__(self, name: str) -> RunningServer:
+        if name not in self._running:
+            self._running[name] = self.stack.enter_context(running(self._settings(name)))
+        return self._running[name]
+
+    def _settings(self, name: str):
+        engine: dict[str, Any] = {
+            "one": {"ctx": 2048, "max_lanes": 1, "slot_save_path": self._folder},
+            "keys": {"ctx": 512, "max_lanes": 1},
+            "two": {"ctx": 512, "max_lanes": 2},
+            "four": {"ctx": 512, "max_lanes": 4},
+        }[name]
+        config = dataclasses.replace(settings(engine="llamacpp", threads=2, **engine), model=str(self._model))
+        if name != "keys":
+            return config
+        return dataclasses.replace(
+            config, alias=("my-model", "other"), listen=dataclasses.replace(config.listen, api_keys=("k1", "k2"))
+        )
+
+
+@pytest.fixture(scope="module")
+def servers(starter_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    pytest.importorskip("xllamacpp")
+    every = Servers(starter_gguf, tmp_path_factory.mktemp("slots"))
+    with every.stack:
+        yield every
 
 
 def cases() -> list[object]:
-    replayed = [name for name in names() if name not in NOT_OVER_THE_WIRE]
-    return [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in replayed]
+    """In the order of servers, so that one is not started and idle while another works."""
+    ordered = sorted(replayed(), key=lambda name: server_for(load(name)) or "")
+    return [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in ordered]
 
 
 @pytest.mark.parametrize("name", cases())
-def test_answers_as_recorded(name: str, llamacpp_server: str) -> None:
+def test_answers_as_recorded(name: str, servers: Servers) -> None:
     exchange = load(name)
-    reply = send(llamacpp_server, exchange, timeout=600.0)
-    assert (reply.status, reply.content_type) == (exchange.status, exchange.content_type), reply
+    url = servers[server_for(exchange) or ""].url
+    for earlier in STORIES.get(name, ()):
+        send(url, load(earlier), timeout=600.0)
+    assert unequal(name, exchange, send(url, exchange, timeout=600.0)) == []
+
+
+def unequal(name: str, exchange: Exchange, reply: Reply) -> list[str]:
+    """Where the reply is not the recorded answer."""
+    if name in GIST:
+        return differences(gist(exchange), gist(reply))
+    expected_type = exchange.content_type
+    if exchange.path.startswith("/v1/messages"):
+        expected_type = "application/json"  # Anthropic's
+    head = differences([exchange.status, expected_type], [reply.status, reply.content_type])
+    if exchange.text is not None:
+        return head + differences(exchange.text, reply.text or "")
     expected, actual = (exchange.answer, reply.answer) if exchange.frames is None else (exchange.frames, reply.frames)
     if name in HELD_BACK:
         expected, actual = folded(expected), folded(actual or [])
-    assert differences(expected, actual) == []
+    if name in SLOTS_SHOWN:
+        for wanted, shown in zip(expected, actual, strict=True):
+            shown["params"] |= {key: wanted["params"][key] for key in UNREACHED}
+    if b'"id_slot"' in (exchange.body or b""):
+        head += differences([expected["id_slot"]], [actual["id_slot"]], "$.slots")
+    if name in BEGINS:
+        message = expected["error"]["message"]
+        actual["error"]["message"] = actual["error"]["message"][: len(message)]
+    return head + differences(expected, actual)
 
 
-def test_every_exception_is_a_recording() -> None:
-    assert set(NOT_OVER_THE_WIRE) | HELD_BACK | LONG <= set(names())
+def gist(answer: Exchange | Reply) -> list[Any]:
+    """What an OpenAI client reads: status class, then texts and reasons by choice."""
+    if answer.status >= 400:
+        return [answer.status // 100]
+    frames = [answer.answer] if answer.frames is None else [frame for frame in answer.frames if frame != "[DONE]"]
+    texts: dict[int, str] = {}
+    reasons: dict[int, str] = {}
+    for frame in frames:
+        for choice in frame["choices"]:
+            said = choice.get("message") or choice.get("delta") or choice
+            texts[choice["index"]] = texts.get(choice["index"], "") + (said.get("content") or said.get("text") or "")
+            if choice.get("finish_reason"):
+                reasons[choice["index"]] = choice["finish_reason"]
+    return [answer.status // 100, [texts[key] for key in sorted(texts)], [reasons[key] for key in sorted(reasons)]]
+
+
+def test_slots_that_are_all_busy(servers: Servers) -> None:
+    url = servers["one"].url
+    body = {"prompt": "Once upon a time", "n_predict": 400, "stream": True, "ignore_eos": True}
+    with httpx.stream("POST", f"{url}/completion", json=body, timeout=60) as answer:
+        lines = answer.iter_lines()
+        next(line for line in lines if line)
+        busy = httpx.get(f"{url}/slots?fail_on_no_slot=1", timeout=60)
+        plain = httpx.get(f"{url}/slots", timeout=60).json()
+    recorded = load("slots_fail_on_no_slot_503")
+    assert (busy.status_code, busy.json()) == (recorded.status, recorded.answer)
+    one_idle = load("np2_slots_fail_on_no_slot_one_idle_200").answer
+    known = [key for key in one_idle[0] if key not in ("prompt", "generated")]
+    assert (plain[0]["is_processing"], list(plain[0])) == (True, known)
+    httpx.post(f"{url}/slots/0?action=erase", json={}, timeout=60)  # waits until it is free again
+
+
+def test_a_named_stream_is_kept(servers: Servers) -> None:
+    url = servers["one"].url
+    body = {"prompt": "The capital of France is", "n_predict": 4, "temperature": 0, "stream": True}
+    whole = httpx.post(f"{url}/completion", json=body, headers={"X-Conversation-Id": "conv1"}, timeout=60).content
+    found = httpx.post(f"{url}/v1/streams/lookup", json={"conversation_ids": ["conv1", "zz"]}, timeout=60).json()
+    assert [list(entry) for entry in found] == [list(entry) for entry in load("stream_session_lookup").answer]
+    assert (found[0]["is_done"], found[0]["total_bytes"]) == (True, len(whole))
+    rest = httpx.get(f"{url}/v1/stream", params={"conv_id": "conv1", "from": 7}, timeout=60)
+    assert (rest.headers["content-type"], rest.content) == ("text/event-stream", whole[7:])
+    gone = httpx.delete(f"{url}/v1/stream?conv_id=conv1", timeout=60)
+    assert gone.status_code == load("stream_session_delete").status
+    lost = httpx.get(f"{url}/v1/stream?conv_id=conv1", timeout=60)
+    assert (lost.status_code, lost.json()["error"]["message"]) == (404, "File Not Found")
+
+
+def test_metric_families(servers: Servers) -> None:
+    """Names, kinds, words and order are llama-server's; the numbers are this server's own."""
+    reply = httpx.get(f"{servers['one'].url}/metrics", timeout=60)
+    recorded = load("metrics_after")
+    assert (reply.status_code, reply.headers["content-type"]) == (recorded.status, recorded.content_type)
+    shown = [line for line in reply.text.splitlines() if "llamacpp:" in line]
+    assert _unnumbered(shown) == _unnumbered((recorded.text or "").splitlines())
+    assert "dragoman_requests_total" in reply.text
+
+
+def _unnumbered(lines: list[str]) -> list[str]:
+    return [re.sub(r" [0-9.e+-]+$", "", line) for line in lines if line]
+
+
+def test_every_recording_is_accounted_for(capsys: pytest.CaptureFixture[str]) -> None:
+    names = all_names()
+    accounted = [*replayed(), *ELSEWHERE, *BY_DESIGN]
+    assert sorted(accounted) == names
+    assert len(names) == RECORDINGS
+    assert all(server_for(load(name)) for name in replayed())
+    assert set(STORIES) | HELD_BACK | LONG | BEGINS <= set(replayed())
+    assert all(json.dumps(reason) for reason in BY_DESIGN.values())
+    with capsys.disabled():
+        print(f"\n{len(accounted)} of {RECORDINGS} accounted for: {len(replayed())} replayed here", end=" ")
+        by_gist = len(GIST & set(replayed()))
+        print(f"({by_gist} by their gist), {len(ELSEWHERE)} by other tests, {len(BY_DESIGN)} not equal")

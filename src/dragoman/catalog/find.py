@@ -8,7 +8,7 @@ from pathlib import Path
 from dragoman.catalog.entries import ENTRIES, entry_named
 from dragoman.catalog.fetch import stored_entry
 from dragoman.catalog.hub import cached_models
-from dragoman.catalog.local import LocalModel, inspect_model
+from dragoman.catalog.local import LocalModel, inspect_model, is_projector
 from dragoman.catalog.store import Store
 from dragoman.core.errors import DragomanError, EngineFailure
 
@@ -81,7 +81,7 @@ def _cached() -> list[LocalModel]:
 def _parts(folder: Path) -> list[Path]:
     if (folder / "config.json").is_file() and any(folder.glob("*.safetensors")):
         return [folder]
-    return sorted(folder.glob("*.gguf"))
+    return [file for file in sorted(folder.glob("*.gguf")) if not is_projector(file)]
 
 
 def _looks_like_path(name: str) -> bool:

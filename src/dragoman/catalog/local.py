@@ -38,6 +38,11 @@ class LocalModel(Struct, frozen=True, kw_only=True):
         return hashlib.sha256(text.encode()).hexdigest()
 
 
+def is_projector(path: Path) -> bool:
+    """Whether a GGUF file is the image encoder of a model, by its name, as llama.cpp's tools and the hubs write it."""
+    return "mmproj" in path.name.lower()
+
+
 def inspect_model(path: Path, *, id: str | None = None, aliases: tuple[str, ...] = ()) -> LocalModel:
     """The model at `path`: a .gguf file, a folder that holds exactly one, or a safetensors checkpoint folder.
 
@@ -49,7 +54,7 @@ def inspect_model(path: Path, *, id: str | None = None, aliases: tuple[str, ...]
         raise EngineFailure(f"There is no file or folder '{path}'.")
     if (path / "config.json").is_file():
         return _checkpoint(path, id, aliases)
-    files = sorted(path.glob("*.gguf"))
+    files = [file for file in sorted(path.glob("*.gguf")) if not is_projector(file)]
     if len(files) == 1:
         return _gguf(files[0], id, aliases)
     if files:

@@ -1,4 +1,5 @@
-"""`dragoman doctor`: what is installed, and which engine would serve what. Loads nothing."""
+"""`dragoman doctor`: what is installed, and which engine would serve what, and what llama.cpp engines
+run or ran last. Loads nothing."""
 
 from __future__ import annotations
 
@@ -7,11 +8,15 @@ from dragoman.app.blas.choice import find_blas, needless, sensible_threads, this
 from dragoman.app.blas.search import HOW_TO_GET_ONE
 from dragoman.app.blas.trial import Trial, try_out
 from dragoman.app.choice import engine_states, machine, reason
+from dragoman.app.context import fit_context, kv_bytes_per_token
+from dragoman.backend.llamacpp.journal import journal_folder
 from dragoman.backend.llamacpp.threads import usable_cores
 from dragoman.catalog.find import local_models, memory_bytes, require_model
 from dragoman.catalog.local import LocalModel
+from dragoman.catalog.projector import find_projector
 from dragoman.catalog.store import Store
-from dragoman.config import Settings
+from dragoman.cli.engines import engine_lines
+from dragoman.config import EngineSettings, Settings
 from dragoman.core.errors import EngineFailure
 
 
@@ -29,9 +34,30 @@ def print_report(settings: Settings) -> int:
     models = _wanted(settings, store)
     for model in models:
         print(f"model {model.id} ({_facts(model)}): {reason(model, settings.engine)}")
+        if plan := plan_line(model, settings.engine):
+            print(f"  {plan}")
     if not models:
         print("no models here; `dragoman serve` would fetch the starter model smollm2-135m")
+    for line in engine_lines(journal_folder(store.root.parent)):
+        print(line)
     return 0 if any(state.installed for state in engine_states()) else 1
+
+
+def plan_line(model: LocalModel, engine: EngineSettings) -> str:
+    """What llama.cpp would take for a GGUF model: slots, threads, memory in MiB."""
+    if model.format != "gguf" or engine.engine == "mlx" or model.header is None:
+        return ""
+    per_token = kv_bytes_per_token(model.header)
+    lanes = engine.max_lanes
+    context = engine.ctx or fit_context(model.trained_context, per_token, lanes, memory_bytes())
+    bits = {4: 4.5, 8: 8.5}.get(engine.kv_bits, 16)  # a block of 32 numbers has a 16-bit scale beside them
+    cache = int(per_token * context * lanes * bits / 16)
+    weights = f"{model.size_bytes / 2**20:.0f} MiB of weights"
+    encoder = find_projector(model) if engine.mmproj == "auto" else None
+    return (
+        f"on llama.cpp: {lanes} slots of {context} tokens, {engine.threads or usable_cores()} threads, {weights}, "
+        f"{cache / 2**20:.0f} MiB of key/value cache{f', images by {encoder.name}' if encoder else ''}"
+    )
 
 
 def blas_lines(choice: str, threads: int = 0) -> list[str]:

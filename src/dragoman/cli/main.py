@@ -16,7 +16,7 @@ from dragoman.app.server import serve as run_server
 from dragoman.cli.chat import chat_once, chat_repl
 from dragoman.cli.doctor import print_report
 from dragoman.cli.models import print_models, pull_model
-from dragoman.config import Settings
+from dragoman.config import Settings, StoreSettings
 from dragoman.core.errors import DragomanError
 
 _DEFAULTS = Settings()
@@ -45,7 +45,7 @@ def serve(model: ModelName = None, /, *, settings: Flags = _DEFAULTS) -> int:
 @app.command
 def run(model: ModelName = None, prompt: str | None = None, /, *, settings: Flags = _DEFAULTS) -> int:
     """Answer PROMPT once, or talk when there is none. Answers are streamed; text piped in comes before PROMPT."""
-    chosen = dataclasses.replace(settings, model=model)
+    chosen = dataclasses.replace(settings, model=model, store=StoreSettings(ephemeral=True))  # and no batches to run
     piped = "" if sys.stdin.isatty() else sys.stdin.read()
     text = "\n\n".join(part for part in (piped.strip(), prompt or "") if part)
     return chat_once(chosen, text) if text else chat_repl(chosen)

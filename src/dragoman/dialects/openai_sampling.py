@@ -17,6 +17,18 @@ _SEEDS = 1 << 64
 _BIAS_LIMIT = 100.0
 _INT_MAX = (1 << 31) - 1  # engines hold counts and token ids in 32 bits
 _TOKEN_DIGITS = len(str(_INT_MAX))
+_HLG_WIDTH = 4.0
+"""Nats; the width where a request asks for the curve without one (mlx-bun's default)."""
+
+
+class HlgFields(msgspec.Struct, kw_only=True):
+    """`hlg`: the HLG curve, which takes the place of the filters. Given, it is on unless `enabled` is false."""
+
+    enabled: bool | None = None
+    width: float | None = None
+    shoulder: float | None = None
+    toe: float | None = None
+    pivot_offset: float | None = None
 
 
 class SamplingFields(msgspec.Struct, kw_only=True):
@@ -57,6 +69,11 @@ class SamplingFields(msgspec.Struct, kw_only=True):
     seed: int | None = None
     logit_bias: dict[str, float] | None = None
     ignore_eos: bool | None = None
+    hlg: HlgFields | bool | None = None
+    hlg_width: float | None = None
+    hlg_shoulder: float | None = None
+    hlg_toe: float | None = None
+    hlg_pivot_offset: float | None = None
 
 
 # Fields whose wire name is the core name: lowest and highest value, None for no bound.
@@ -101,6 +118,7 @@ def read_sampling(fields: SamplingFields) -> SamplingSpec:
         seed=read_seed(fields.seed),
         logit_bias=read_logit_bias(fields.logit_bias),
         ignore_eos=fields.ignore_eos,
+        **_hlg(fields),
     )
 
 
@@ -174,6 +192,25 @@ def _penalty_window(fields: SamplingFields) -> int | None:
             remedy="Give them the same value.",
         )
     return next(iter(found.values()), None)
+
+
+def _hlg(fields: SamplingFields) -> dict[str, Any]:
+    """The curve, from the object or from flat names; the object wins. Raises InvalidField for a negative width."""
+    asked = HlgFields(enabled=fields.hlg) if isinstance(fields.hlg, bool) else fields.hlg
+    if asked is not None and asked.enabled is False:
+        return {}
+    asked = asked or HlgFields(enabled=False)
+    shape = {
+        "hlg_width": _first(asked.width, fields.hlg_width, None if asked.enabled is False else _HLG_WIDTH),
+        "hlg_shoulder": _first(asked.shoulder, fields.hlg_shoulder),
+        "hlg_toe": _first(asked.toe, fields.hlg_toe),
+        "hlg_offset": _first(asked.pivot_offset, fields.hlg_pivot_offset),
+    }
+    width = shape["hlg_width"]
+    if width is not None and width < 0:
+        name = "hlg.width" if asked.width is not None else "hlg_width"
+        raise InvalidField(f"Invalid '{name}': {width} is below the minimum of 0.", field=name)
+    return {name: value for name, value in shape.items() if value is not None}
 
 
 def _first(*values: Any) -> Any:

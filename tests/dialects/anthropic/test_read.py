@@ -224,7 +224,7 @@ def test_unknown_fields_and_hosted_tools_are_listed() -> None:
     found = call(zebra=1, tools=[{"type": "web_search_20250305", "name": "web_search"}, LOOK])
     assert found.ignored == ("zebra", "tools[0]")
     assert isinstance(found.requests[0].input, ChatInput)
-    assert found.requests[0].input.tools == (Tool("look", "d", {"type": "object"}),)
+    assert found.requests[0].input.tools == (Tool("look", "d", {"type": "object"}, field="tools[1].input_schema"),)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,15 @@ def test_thinking(body: dict[str, Any], wanted: Thinking) -> None:
 def test_output_format(name: str) -> None:
     wanted = {"type": "json_schema", "schema": {"type": "object"}}
     body = {"output_config": {"format": wanted}} if name == "output_config" else {"output_format": wanted}
-    assert request(**body).format == OutputFormat("json_schema", '{"type":"object"}')
+    field = "output_config.format.schema" if name == "output_config" else "output_format.schema"
+    assert request(**body).format == OutputFormat("json_schema", '{"type":"object"}', field, strict=True)
+
+
+def test_two_output_formats_that_differ() -> None:
+    one, other = ({"type": "json_schema", "schema": {"type": kind}} for kind in ("object", "array"))
+    assert request(output_config={"format": one}, output_format=one).format is not None
+    with pytest.raises(InvalidRequest, match=r"output_config.format.schema.*output_format.schema"):
+        call(output_config={"format": one}, output_format=other)
 
 
 @pytest.mark.parametrize(

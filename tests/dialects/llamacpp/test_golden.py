@@ -2,6 +2,7 @@
 implies."""
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -124,8 +125,9 @@ def usage_of(body: dict[str, Any]) -> Usage:
 
 def entry(item: dict[str, Any]) -> LogprobEntry:
     raw = bytes(item["bytes"])
-    top = tuple(entry(rival) for rival in item.get("top_logprobs", ()))
-    return LogprobEntry(item["id"], raw.decode("utf-8", "replace"), raw, "", item["logprob"], top)
+    top = tuple(entry(rival) for rival in item.get("top_logprobs") or item.get("top_probs", ()))
+    logprob = item["logprob"] if "logprob" in item else math.log(item["prob"])
+    return LogprobEntry(item["id"], raw.decode("utf-8", "replace"), raw, "", logprob, top)
 
 
 def whole_names() -> list[str]:

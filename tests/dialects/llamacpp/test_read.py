@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.core.errors import DragomanError, UnsupportedField
-from dragoman.core.request import RawInput
+from dragoman.core.request import GrammarTrigger, OutputFormat, RawInput
 from dragoman.core.sampling import SamplingSpec
 from dragoman.dialects.base import GenerateCall, SmallCall, WireRequest
 from dragoman.dialects.llamacpp.endpoints import DIALECT
@@ -234,16 +234,6 @@ def test_refusals_are_the_recorded_ones(fields: dict[str, Any], message: str) ->
 @pytest.mark.parametrize(
     "fields",
     [
-        {"grammar": 'root ::= "a"'},
-        {"json_schema": {}},
-        {"lora": [{"id": 0, "scale": 1.0}]},
-        {"n_indent": 4},
-        {"t_max_predict_ms": 1},
-        {"n_cache_reuse": 64},
-        {"n_probs": 1, "post_sampling_probs": True},
-        {"preserved_tokens": ["<|im_end|>"]},
-        {"logit_bias": {" Paris": False}},
-        {"logit_bias": [[" Paris", -5.0]]},
         {"reasoning_budget_tokens": 3, "reasoning_budget_end_tag": "</think>"},
     ],
 )
@@ -270,6 +260,57 @@ def test_what_changes_nothing_is_accepted(fields: dict[str, Any]) -> None:
     assert call_of(**fields).ignored == ()
 
 
+GBNF = 'root ::= "a"'
+WORD = [{"type": 1, "value": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({"grammar": GBNF}, OutputFormat("gbnf", GBNF, "grammar")),
+        ({"grammar": "%llguidance {}\nstart: /a/"}, OutputFormat("lark", "%llguidance {}\nstart: /a/", "grammar")),
+        ({"json_schema": {}}, OutputFormat("json_schema", "{}", "json_schema")),
+        (
+            {"json_schema": {"type": "null"}, "grammar": 5},
+            OutputFormat("json_schema", '{"type":"null"}', "json_schema"),
+        ),
+        ({"json_schema": {}, "grammar": GBNF}, OutputFormat("gbnf", GBNF, "grammar")),
+        (
+            {"grammar": GBNF, "grammar_lazy": True, "grammar_triggers": WORD},
+            OutputFormat("gbnf", GBNF, "grammar", triggers=(GrammarTrigger("word", "a"),)),
+        ),
+        ({"grammar": GBNF, "grammar_triggers": WORD}, OutputFormat("gbnf", GBNF, "grammar")),
+        ({"grammar": GBNF, "grammar_lazy": True}, None),
+    ],
+)
+def test_constraints(fields: dict[str, Any], wanted: OutputFormat | None) -> None:
+    assert call_of(**fields).requests[0].format == wanted
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"json_schema": 5}, "type must be object, but is number"),
+        ({"grammar_lazy": True, "grammar": GBNF, "grammar_triggers": {}}, "type must be array, but is object"),
+        ({"grammar_lazy": True, "grammar": GBNF, "grammar_triggers": [5]}, "type must be object, but is number"),
+        ({"grammar_lazy": True, "grammar": GBNF, "grammar_triggers": [{"type": 1}]}, "grammar_triggers[0].value"),
+    ],
+)
+def test_constraints_of_the_wrong_shape(fields: dict[str, Any], problem: str) -> None:
+    status, message = refusal(**fields)
+    assert status == 400
+    assert problem in message
+
+
+def test_a_grammar_is_echoed_as_it_was_sent() -> None:
+    settings = settings_of(grammar=GBNF, grammar_lazy=True, grammar_triggers=WORD)
+    assert {key: settings[key] for key in ("grammar", "grammar_lazy", "grammar_triggers")} == {
+        "grammar": GBNF,
+        "grammar_lazy": True,
+        "grammar_triggers": WORD,
+    }
+
+
 def test_request_fields() -> None:
     call = call_of(
         prompt=["a", "b"],
@@ -294,27 +335,24 @@ def test_request_fields() -> None:
 
 
 def test_stages_are_set_only_where_they_do_something() -> None:
-    spec = (
-        call_of(
-            typical_p=0.9,
-            top_n_sigma=2,
-            xtc_probability=0.5,
-            dynatemp_range=0.2,
-            mirostat=2,
-            dry_multiplier=0.8,
-            min_keep=1,
-            ignore_eos=True,
-            samplers=["top_k", "adaptive_p"],
-            logit_bias=[[5, 1], [5, 2.5], [6, False]],
-        )
-        .requests[0]
-        .sampling
-    )
+    request = call_of(
+        typical_p=0.9,
+        top_n_sigma=2,
+        xtc_probability=0.5,
+        dynatemp_range=0.2,
+        mirostat=2,
+        dry_multiplier=0.8,
+        min_keep=1,
+        ignore_eos=True,
+        samplers=["top_k", "adaptive_p"],
+        logit_bias=[[5, 1], [5, 2.5], [6, False]],
+    ).requests[0]
+    spec = request.sampling
     assert (spec.typical_p, spec.top_n_sigma, spec.xtc_threshold, spec.dynatemp_exponent) == (0.9, 2.0, 0.1, 1.0)
     assert (spec.mirostat, spec.mirostat_tau, spec.dry_base, spec.dry_penalty_window) == (2, 5.0, 1.75, 64)
     assert (spec.min_keep, spec.ignore_eos, spec.samplers) == (1, True, ("top_k", "adaptive_p"))
     assert (spec.adaptive_target, spec.adaptive_decay) == (-1.0, 0.9)
-    assert spec.logit_bias == {5: 3.5, 6: -math.inf}
+    assert request.biases == ((5, 1.0), (5, 2.5), (6, -math.inf))
 
 
 def test_too_many_answers_are_refused() -> None:

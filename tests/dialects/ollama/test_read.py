@@ -178,12 +178,12 @@ def test_tools_format_and_thinking() -> None:
     tool = request.input.tools[0]
     assert (tool.name, tool.description, tool.parameters) == ("f", "d", {"type": "object"})
     assert request.input.thinking == Thinking("on", effort="high")
-    assert request.format == OutputFormat("json_schema", '{"type":"object"}')
+    assert request.format == OutputFormat("json_schema", '{"type":"object"}', "format")
     assert request.logprobs == 3
     assert call.ignored == ("truncate",)
     assert chat(truncate=False).ignored == ()
     assert chat(think=False).requests[0].input.thinking == Thinking("off")  # type: ignore[union-attr]
-    assert chat(format="json").requests[0].format == OutputFormat("json")
+    assert chat(format="json").requests[0].format == OutputFormat("json", field="format")
     assert chat(format="").requests[0].format is None
     assert chat(top_logprobs=3).requests[0].logprobs is None
 

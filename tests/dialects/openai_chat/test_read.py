@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.core.errors import InvalidField, InvalidJSON, InvalidRequest, MissingField, UnsupportedField
 from dragoman.core.messages import MediaPart, Message, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
-from dragoman.core.request import ChatInput, OutputFormat, Request, Thinking
+from dragoman.core.request import ChatInput, GrammarTrigger, OutputFormat, Request, Thinking
 from dragoman.core.sampling import SamplingSpec
 from dragoman.core.tools import Tool, ToolChoice
 from dragoman.dialects.base import GenerateCall
@@ -135,7 +135,7 @@ def test_sampling(body: dict[str, Any], spec: SamplingSpec) -> None:
         ({"top_logprobs": 5}, "top_logprobs"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
         ({"reasoning_effort": "extreme"}, "reasoning_effort"),
-        ({"thinking_budget": -1}, "thinking_budget"),
+        ({"thinking_budget": -2}, "thinking_budget"),
         ({"reasoning": {"effort": "extreme"}}, "reasoning.effort"),
         ({"response_format": {"type": "xml"}}, "response_format.type"),
         ({"guided_choice": []}, "guided_choice"),
@@ -307,44 +307,123 @@ SCHEMA = {"type": "object", "properties": {"b": {"type": "string"}, "a": {"type"
 SCHEMA_TEXT = json.dumps(SCHEMA, separators=(",", ":"))
 
 
+JSON_SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": SCHEMA}}
+NESTED = "response_format.json_schema.schema"
+
+
 @pytest.mark.parametrize(
     ("body", "wanted"),
     [
         ({"response_format": {"type": "text"}}, None),
         ({"response_format": {"type": "json_object"}}, OutputFormat("json")),
+        ({"response_format": JSON_SCHEMA}, OutputFormat("json_schema", SCHEMA_TEXT, NESTED, strict=True)),
         (
-            {
-                "response_format": {
-                    "type": "json_schema",
-                    "json_schema": {"name": "x", "strict": True, "schema": SCHEMA},
-                }
-            },
-            OutputFormat("json_schema", SCHEMA_TEXT),
+            {"response_format": {"type": "json_schema", "schema": SCHEMA}},
+            OutputFormat("json_schema", SCHEMA_TEXT, "response_format.schema"),
         ),
-        ({"response_format": {"type": "json_schema", "schema": SCHEMA}}, OutputFormat("json_schema", SCHEMA_TEXT)),
-        ({"response_format": {"type": "json_object", "schema": SCHEMA}}, OutputFormat("json_schema", SCHEMA_TEXT)),
-        ({"guided_json": SCHEMA}, OutputFormat("json_schema", SCHEMA_TEXT)),
-        ({"guided_json": SCHEMA_TEXT}, OutputFormat("json_schema", SCHEMA_TEXT)),
-        ({"guided_regex": "[a-z]+"}, OutputFormat("regex", "[a-z]+")),
-        ({"guided_choice": ["yes", "no"]}, OutputFormat("choice", '["yes","no"]')),
-        ({"guided_grammar": 'root ::= "a"'}, OutputFormat("gbnf", 'root ::= "a"')),
-        ({"grammar": 'root ::= "a"'}, OutputFormat("gbnf", 'root ::= "a"')),
-        ({"json_schema": SCHEMA}, OutputFormat("json_schema", SCHEMA_TEXT)),
-        ({"structured_outputs": {"regex": "a+"}}, OutputFormat("regex", "a+")),
-        ({"structured_outputs": {"choice": ["a"]}}, OutputFormat("choice", '["a"]')),
-        ({"structured_outputs": {"json_object": True}}, OutputFormat("json")),
-        ({"structured_outputs": SCHEMA}, OutputFormat("json_schema", SCHEMA_TEXT)),
+        (
+            {"response_format": {"type": "json_object", "schema": SCHEMA}},
+            OutputFormat("json_schema", SCHEMA_TEXT, "response_format.schema"),
+        ),
+        ({"guided_json": SCHEMA}, OutputFormat("json_schema", SCHEMA_TEXT, "guided_json")),
+        ({"guided_json": SCHEMA_TEXT}, OutputFormat("json_schema", SCHEMA_TEXT, "guided_json")),
+        ({"guided_json": True}, OutputFormat("json_schema", "true", "guided_json")),
+        ({"guided_regex": "[a-z]+"}, OutputFormat("regex", "[a-z]+", "guided_regex")),
+        ({"guided_choice": ["yes", "no"]}, OutputFormat("choice", '["yes","no"]', "guided_choice")),
+        ({"guided_grammar": 'root ::= "a"'}, OutputFormat("gbnf", 'root ::= "a"', "guided_grammar")),
+        ({"guided_grammar": 'start: "::="'}, OutputFormat("lark", 'start: "::="', "guided_grammar")),
+        ({"grammar": 'root ::= "a"'}, OutputFormat("gbnf", 'root ::= "a"', "grammar")),
+        ({"grammar": 'root ::= "a"', "guided_decoding_backend": "x"}, OutputFormat("gbnf", 'root ::= "a"', "grammar")),
+        ({"json_schema": SCHEMA}, OutputFormat("json_schema", SCHEMA_TEXT, "json_schema")),
+        ({"structured_outputs": {"regex": "a+"}}, OutputFormat("regex", "a+", "structured_outputs.regex")),
+        ({"structured_outputs": {"choice": ["a"]}}, OutputFormat("choice", '["a"]', "structured_outputs.choice")),
+        ({"structured_outputs": {"json_object": True}}, OutputFormat("json", field="structured_outputs.json_object")),
+        (
+            {"structured_outputs": {"json": SCHEMA, "disable_any_whitespace": True}},
+            OutputFormat("json_schema", SCHEMA_TEXT, "structured_outputs.json", whitespace=False),
+        ),
+        ({"structured_outputs": SCHEMA}, OutputFormat("json_schema", SCHEMA_TEXT, "structured_outputs")),
+        ({"structured_outputs": {"disable_any_whitespace": True}}, None),
+        (
+            {"response_format": {"type": "json_object"}, "any_whitespace": False},
+            OutputFormat("json", whitespace=False),
+        ),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA, "any_whitespace": False}}},
+            OutputFormat("json_schema", SCHEMA_TEXT, NESTED, whitespace=False),
+        ),
+        (
+            {"grammar": 'root ::= "a"', "grammar_lazy": True, "grammar_triggers": [{"type": 1, "value": "a"}]},
+            OutputFormat("gbnf", 'root ::= "a"', "grammar", triggers=(GrammarTrigger("word", "a"),)),
+        ),
     ],
 )
 def test_case_14_output_formats(body: dict[str, Any], wanted: OutputFormat | None) -> None:
     assert request(**body).format == wanted
 
 
-def test_two_constraints_are_refused() -> None:
-    with pytest.raises(InvalidRequest, match="Only one"):
-        call(response_format={"type": "json_object"}, guided_regex="a")
-    with pytest.raises(InvalidRequest, match="Only one"):
-        call(structured_outputs={"regex": "a", "choice": ["b"]})
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"response_format": JSON_SCHEMA, "guided_json": SCHEMA}, NESTED),
+        ({"response_format": {"type": "json_object"}, "guided_json": SCHEMA}, "guided_json"),
+        ({"guided_json": SCHEMA, "response_format": {"type": "text"}}, "guided_json"),
+        ({"structured_outputs": {"json": SCHEMA}, "json_schema": SCHEMA}, "json_schema"),
+    ],
+)
+def test_the_same_constraint_twice_or_a_wider_one_is_no_contradiction(body: dict[str, Any], field: str) -> None:
+    found = request(**body).format
+    assert found is not None
+    assert (found.text, found.field) == (SCHEMA_TEXT, field)
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"response_format": {"type": "json_object"}, "guided_regex": "a"}, ["response_format", "guided_regex"]),
+        ({"guided_grammar": 'root ::= "a"', "guided_json": {}}, ["guided_grammar", "guided_json"]),
+        ({"guided_choice": ["a"], "guided_regex": "a"}, ["guided_choice", "guided_regex"]),
+        ({"guided_json": {}, "json_schema": SCHEMA}, ["guided_json", "json_schema"]),
+        ({"structured_outputs": {"regex": "a", "choice": ["b"]}}, ["structured_outputs.regex", "choice"]),
+    ],
+)
+def test_two_constraints_are_refused_by_both_names(body: dict[str, Any], named: list[str]) -> None:
+    with pytest.raises(InvalidRequest, match="Only one") as caught:
+        call(**body)
+    assert all(name in caught.value.message for name in named)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"response_format": {"type": "structural_tag"}}, "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}, NESTED),
+        ({"response_format": {"type": "json_schema", "json_schema": {"schema": "x"}}}, NESTED),
+        ({"structured_outputs": {"structural_tag": "{}"}}, "structured_outputs.structural_tag"),
+        ({"structured_outputs": {"whitespace_pattern": " ?", "json": {}}}, "structured_outputs.whitespace_pattern"),
+        ({"structured_outputs": {"regex": 5}}, "structured_outputs.regex"),
+        ({"structured_outputs": {"json": "{"}}, "structured_outputs.json"),
+        ({"guided_json": "["}, "guided_json"),
+        ({"guided_json": "5"}, "guided_json"),
+        ({"guided_choice": []}, "guided_choice"),
+        ({"guided_whitespace_pattern": " ?"}, "guided_whitespace_pattern"),
+        ({"grammar": 'root ::= "a"', "grammar_lazy": True}, "grammar_triggers"),
+        (
+            {"grammar": 'root ::= "a"', "grammar_lazy": True, "grammar_triggers": [{"type": 9, "value": "a"}]},
+            "grammar_triggers[0]",
+        ),
+        (
+            {"grammar": 'root ::= "a"', "grammar_lazy": True, "grammar_triggers": [{"type": "token", "value": "a"}]},
+            "grammar_triggers[0].token",
+        ),
+        ({"preserved_tokens": ["<x>"]}, "preserved_tokens"),
+    ],
+)
+def test_constraints_nobody_can_read_are_refused_by_field(body: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        call(**body)
+    assert caught.value.field == field
 
 
 @pytest.mark.parametrize(
@@ -522,8 +601,9 @@ def test_content_parts(part: dict[str, Any], read: Any) -> None:
 
 # --- tools
 
-LOOK_TOOL = Tool("look", "d", {"type": "object"})
-SAVE_TOOL = Tool("save", None, None, True)
+LOOK_TOOL = Tool("look", "d", {"type": "object"}, field="tools[0].function.parameters")
+SAVE_TOOL = Tool("save", None, None, True, "tools[1].function.parameters")
+OLD_TOOL = Tool("look", "d", {"type": "object"}, field="functions[0].parameters")
 
 
 @pytest.mark.parametrize(
@@ -558,11 +638,15 @@ def test_choices_without_tools(choice: Any) -> None:
 
 @pytest.mark.parametrize(
     ("choice", "wanted"),
-    [(None, ToolChoice()), ("none", ToolChoice("none")), ({"name": "look"}, ToolChoice("named", ("look",)))],
+    [
+        (None, ToolChoice()),
+        ("none", ToolChoice("none")),
+        ({"name": "look"}, ToolChoice("named", ("look",), "function_call")),
+    ],
 )
 def test_legacy_functions(choice: Any, wanted: ToolChoice) -> None:
     found = chat(functions=[LOOK["function"]], function_call=choice)
-    assert (found.tools, found.tool_choice, found.parallel_tool_calls) == ((LOOK_TOOL,), wanted, False)
+    assert (found.tools, found.tool_choice, found.parallel_tool_calls) == ((OLD_TOOL,), wanted, False)
 
 
 def test_functions_and_tools_exclude_each_other() -> None:
@@ -571,5 +655,6 @@ def test_functions_and_tools_exclude_each_other() -> None:
 
 
 def test_endpoints() -> None:
-    assert [row.path for row in DIALECT.endpoints] == ["/v1/chat/completions", "/chat/completions"]
-    assert all(row.method == "POST" and not row.public for row in DIALECT.endpoints)
+    paths = [row.path for row in DIALECT.endpoints if row.body is not None]
+    assert paths == ["/v1/chat/completions", "/chat/completions"]
+    assert not any(row.public for row in DIALECT.endpoints)

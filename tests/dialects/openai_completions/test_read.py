@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from dragoman.core.answer import Answer, AnswerPart, Choice
-from dragoman.core.errors import InvalidField, MissingField, UnsupportedField
+from dragoman.core.errors import InvalidField, InvalidRequest, MissingField
 from dragoman.core.events import Started
 from dragoman.core.finish import Finish, FinishReason
-from dragoman.core.request import RawInput
+from dragoman.core.logprobs import LogprobEntry
+from dragoman.core.request import InfillInput, RawInput
 from dragoman.core.sampling import SamplingSpec
 from dragoman.core.usage import Usage
 from dragoman.dialects.base import GenerateCall
@@ -112,15 +113,53 @@ def test_bad_logprobs(body: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({"suffix": "x"}, "suffix"),
-        ({"best_of": 3}, "best_of"),
         ({"best_of": 1, "n": 2}, "best_of"),
+        ({"best_of": 17}, "best_of"),
+        ({"best_of": 2, "stream": True}, "best_of"),
+        ({"suffix": "x", "echo": True, "logprobs": 1}, "echo"),
+        ({"suffix": "x", "echo": True, "prompt": [1, 2]}, "echo"),
+        ({"options": {"temperature": 5}}, "options.temperature"),
+        ({"metadata": {"a": 1}}, "metadata.a"),
     ],
 )
 def test_what_cannot_be_honoured(body: dict[str, Any], field: str) -> None:
-    with pytest.raises(UnsupportedField) as caught:
+    with pytest.raises(InvalidRequest) as caught:
         call(**body)
     assert caught.value.field == field
+
+
+def entry(logprob: float) -> LogprobEntry:
+    return LogprobEntry(1, "a", b"a", "a", logprob)
+
+
+def test_the_best_of_several() -> None:
+    found = call(prompt=["x", "y"], best_of=3, n=2)
+    [first, second] = found.requests
+    assert (first.n, first.logprobs, second.n) == (3, 0, 3)
+    worth = [(-2.0, -2.0), (-1.0,), (), (-3.0, -5.0), (-4.5,), (-0.5, -0.5)]
+    choices = tuple(
+        Choice(
+            index=index,
+            parts=(AnswerPart("text", str(index)),),
+            finish=Finish(FinishReason.EOS),
+            usage=Usage(5, len(values)),
+            logprobs=tuple(entry(value) for value in values),
+        )
+        for index, values in enumerate(worth)
+    )
+    body = json.loads(found.writer(CONTEXT).whole(Answer(choices)))
+    assert [(choice["index"], choice["text"]) for choice in body["choices"]] == [(0, "1"), (1, "0"), (2, "5"), (3, "3")]
+    assert all(choice["logprobs"] is None for choice in body["choices"])
+    assert (body["usage"]["prompt_tokens"], body["usage"]["completion_tokens"]) == (10, 8)
+
+
+def test_a_suffix_makes_a_gap() -> None:
+    [text, ids] = call(prompt=["def f(", [1, 2]], suffix="return x").requests
+    assert isinstance(text.input, InfillInput)
+    assert isinstance(ids.input, InfillInput)
+    assert (text.input.prompt.pieces, text.input.suffix) == (("def f(",), "return x")
+    assert ids.input.prompt.pieces == ((1, 2),)
+    assert text.input.field == "suffix"
 
 
 def test_what_asks_for_nothing() -> None:

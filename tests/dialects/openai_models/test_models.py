@@ -10,6 +10,7 @@ from anthropic.types import ModelInfo
 from openai.types import Model
 
 from dragoman.core.operations import ModelRequest, ModelsRequest, ModelState
+from dragoman.core.sampling import SamplingSpec
 from dragoman.dialects.base import SmallCall, WireRequest
 from dragoman.dialects.openai_models.endpoints import DIALECT
 from dragoman.dialects.openai_models.write import write_model, write_models
@@ -39,7 +40,7 @@ def get(path: str, **params: str) -> SmallCall:
 @pytest.mark.parametrize("path", ["/v1/models", "/models"])
 def test_list_route(path: str) -> None:
     call = get(path)
-    assert call.request == ModelsRequest()
+    assert call.request == ModelsRequest(shelved=True)
     body = json.loads(call.write((ModelState(RICH), ModelState(CARD))))
     assert body["object"] == "list"
     assert len(body["data"]) == 2
@@ -49,7 +50,7 @@ def test_list_route(path: str) -> None:
 @pytest.mark.parametrize("path", ["/v1/models/{id:path}", "/models/{id:path}"])
 def test_single_route(path: str) -> None:
     call = get(path, id="tiny/model")
-    assert call.request == ModelRequest("tiny/model")
+    assert call.request == ModelRequest("tiny/model", shelved=True)
     assert json.loads(call.write(ModelState(RICH)))["id"] == "tiny/model"
 
 
@@ -76,6 +77,8 @@ def test_case_39_entries_name_the_effective_window() -> None:
         "tools": True,
         "reasoning": False,
         "streaming": True,
+        "embeddings": False,
+        "rerank": False,
     }
 
 
@@ -101,3 +104,15 @@ def test_no_models() -> None:
         "first_id": None,
         "last_id": None,
     }
+
+
+def test_models_that_are_not_loaded_are_marked() -> None:
+    states = (ModelState(RICH), ModelState(CARD, loaded=False))
+    entries = json.loads(write_models(states))["data"]
+    assert [entry["status"]["value"] for entry in entries] == ["loaded", "unloaded"]
+
+
+def test_generation_defaults_are_the_values_set() -> None:
+    card = msgspec.structs.replace(RICH, sampling_defaults=SamplingSpec(temperature=0.3, top_k=7))
+    [entry] = json.loads(write_models((ModelState(card),)))["data"]
+    assert entry["generation_defaults"] == {"temperature": 0.3, "top_k": 7}

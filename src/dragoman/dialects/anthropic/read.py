@@ -17,9 +17,11 @@ from dragoman.dialects.anthropic.schema import CountRequestBody, FormatParam, Me
 from dragoman.dialects.anthropic.tools import ToolSetup, read_tools
 from dragoman.dialects.anthropic.write import MessageWriter, write_count
 from dragoman.dialects.base import GenerateCall, SmallCall, WireRequest
+from dragoman.dialects.constraint import one_format, schema_text
 from dragoman.dialects.decoding import convert, decode_object, unknown_fields
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+DISPLAYS = ("summarized", "omitted")
 MAX_STOPS = 64
 
 _SEEDS = 1 << 64
@@ -101,14 +103,18 @@ def _ends_in_prefill(messages: tuple[Message, ...]) -> bool:
 
 
 def _thinking(body: CountRequestBody) -> Thinking:
-    """Off unless asked for, as on this wire; `adaptive` leaves how much to the model."""
+    """Off unless asked for, as on this wire; `adaptive` leaves how much to the effort and the model."""
     effort = body.output_config.effort if body.output_config else None
     if effort is not None and effort not in EFFORTS:
         raise InvalidField(
             f"output_config.effort: '{effort}' is not one of {', '.join(EFFORTS)}.", field="output_config.effort"
         )
     wanted = body.thinking
-    if wanted is None or wanted.type == "disabled":
+    if wanted is not None and wanted.display not in (None, *DISPLAYS):
+        raise InvalidField(
+            f"thinking.display: '{wanted.display}' is not one of {', '.join(DISPLAYS)}.", field="thinking.display"
+        )
+    if wanted is None or wanted.type == "disabled" or effort == "none":
         return Thinking("off", effort)
     if wanted.type in ("adaptive", "between_tools"):
         return Thinking("on", effort)
@@ -153,20 +159,20 @@ def _stop(sequences: list[str] | None) -> tuple[str, ...]:
 
 
 def _format(body: CountRequestBody) -> OutputFormat | None:
-    """`output_config.format`, or `output_format` as its beta spelled it."""
+    """`output_config.format`, or `output_format` as its beta spelled it. Raises InvalidRequest when they differ."""
     named: tuple[tuple[str, FormatParam | None], ...] = (
         ("output_config.format", body.output_config.format if body.output_config else None),
         ("output_format", body.output_format),
     )
-    for name, wanted in named:
-        if wanted is None:
-            continue
-        if wanted.type != "json_schema":
-            raise InvalidField(f"{name}.type: '{wanted.type}' is not json_schema.", field=f"{name}.type")
-        if wanted.schema is None:
-            raise MissingField(f"{name}.schema: the field is required.", field=f"{name}.schema")
-        return OutputFormat("json_schema", msgspec.json.encode(wanted.schema).decode())
-    return None
+    return one_format(_schema(wanted, name) for name, wanted in named if wanted is not None)
+
+
+def _schema(wanted: FormatParam, name: str) -> OutputFormat:
+    if wanted.type != "json_schema":
+        raise InvalidField(f"{name}.type: '{wanted.type}' is not json_schema.", field=f"{name}.type")
+    if wanted.schema is None:
+        raise MissingField(f"{name}.schema: the field is required.", field=f"{name}.schema")
+    return OutputFormat("json_schema", schema_text(wanted.schema), f"{name}.schema", strict=True)
 
 
 def _session(metadata: Metadata | None, headers: Mapping[str, str]) -> str | None:

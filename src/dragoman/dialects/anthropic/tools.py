@@ -37,7 +37,7 @@ def _tool(entry: ToolParam, at: str) -> Tool:
         raise MissingField(f"{at}.name: the field is required.", field=f"{at}.name")
     if entry.input_schema is None:
         raise MissingField(f"{at}.input_schema: the field is required.", field=f"{at}.input_schema")
-    return Tool(entry.name, entry.description, entry.input_schema, entry.strict is True)
+    return Tool(entry.name, entry.description, entry.input_schema, entry.strict is True, f"{at}.input_schema")
 
 
 def _choice(wanted: ToolChoiceParam | None, tools: list[Tool]) -> ToolChoice:

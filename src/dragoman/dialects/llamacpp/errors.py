@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from dragoman.core.errors import (
@@ -9,6 +11,7 @@ from dragoman.core.errors import (
     ContextLengthExceeded,
     DragomanError,
     Forbidden,
+    InvalidField,
     InvalidRequest,
     MethodNotAllowed,
     ModelNotFound,
@@ -33,6 +36,15 @@ class NativeError(InvalidRequest):
         super().__init__(message, field=field)
         self.status = status
         self.kind = BAD_REQUEST if status == 400 else SERVER_ERROR
+
+
+class NoSlot(NativeError):
+    """Every slot is busy, and the client asked to be told so."""
+
+    def __init__(self) -> None:
+        super().__init__("no slot available")
+        self.status = 503
+        self.kind = "unavailable_error"
 
 
 def field_error(name: str, problem: str) -> NativeError:
@@ -99,7 +111,19 @@ def _from_handler(error: DragomanError) -> tuple[int, dict[str, object]]:
         extra = {"n_prompt_tokens": error.n_prompt, "n_ctx": error.n_ctx}
     elif isinstance(error, TokenOutOfRange):
         status, message, kind = _bad_token(error)
+    elif isinstance(error, InvalidField) and error.field and "Field '" not in message:
+        message = _constraint_words(error.field) + message
     return status, {"code": status, "message": message, "type": kind, **extra}
+
+
+def _constraint_words(field: str) -> str:
+    """What llama-server says first of a grammar or schema it cannot use; clients look for the words."""
+    name = re.split(r"[.\[]", field, maxsplit=1)[0]
+    return {
+        "grammar": "Failed to initialize samplers: failed to parse grammar: ",
+        "json_schema": "Field 'json_schema': ",
+        "grammar_triggers": "Field 'grammar_triggers': ",
+    }.get(name, "")
 
 
 def _bad_token(error: TokenOutOfRange) -> tuple[int, str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,10 +15,11 @@ _LEAST = -3.4028234663852886e38
 
 class ProbabilityList:
     """Entries of one choice. A token that ends inside a UTF-8 character gets none; the token that completes it
-    gets one with all its bytes."""
+    gets one with all its bytes. `linear` shows probabilities, without the candidates that have none."""
 
-    def __init__(self) -> None:
+    def __init__(self, linear: bool = False) -> None:
         self._open = b""
+        self._linear = linear
 
     def take(self, entries: Iterable[LogprobEntry]) -> list[dict[str, Any]]:
         """Objects for the entries that complete text."""
@@ -28,16 +31,28 @@ class ProbabilityList:
             self._open = raw
             return None
         self._open = b""
-        return {**_object(entry, raw), "top_logprobs": [_object(rival, _sent(rival)) for rival in entry.top]}
+        rivals = [
+            self._object(rival, _sent(rival)) for rival in entry.top if not self._linear or rival.logprob > _UNLIKELY
+        ]
+        return {**self._object(entry, raw), "top_probs" if self._linear else "top_logprobs": rivals}
+
+    def _object(self, entry: LogprobEntry, raw: bytes) -> dict[str, Any]:
+        return {
+            "id": entry.id,
+            "token": raw[: _cut_tail(raw)].decode("utf-8", "replace"),
+            "bytes": list(raw),
+            **self._likelihood(entry.logprob),
+        }
+
+    def _likelihood(self, logprob: float) -> dict[str, float]:
+        if self._linear:
+            return {"prob": _single(math.exp(logprob))}
+        return {"logprob": _LEAST if logprob <= _UNLIKELY else logprob}
 
 
-def _object(entry: LogprobEntry, raw: bytes) -> dict[str, Any]:
-    return {
-        "id": entry.id,
-        "token": raw[: _cut_tail(raw)].decode("utf-8", "replace"),
-        "bytes": list(raw),
-        "logprob": _LEAST if entry.logprob <= _UNLIKELY else entry.logprob,
-    }
+def _single(value: float) -> float:
+    """The nearest single-precision number: what it was before its logarithm was taken."""
+    return struct.unpack("f", struct.pack("f", value))[0]
 
 
 def _sent(entry: LogprobEntry) -> bytes:

@@ -7,10 +7,11 @@ import msgspec
 from dragoman.core.errors import Unavailable
 from dragoman.core.model import ModelCard
 from dragoman.core.operations import Health, HealthRequest, ModelRequest, ModelState
-from dragoman.dialects.base import SmallCall, WireRequest
+from dragoman.dialects.base import SmallCall, StaticCall, WireRequest
 from dragoman.dialects.llamacpp.sampling import read_chain
-from dragoman.dialects.llamacpp.schema import read_scalars
+from dragoman.dialects.llamacpp.schema import read_scalars, server_of
 from dragoman.dialects.llamacpp.settings import default_settings
+from dragoman.dialects.llamacpp.tokens import JSON
 
 _encode = msgspec.json.encode
 
@@ -18,6 +19,11 @@ _encode = msgspec.json.encode
 def read_health(wire: WireRequest) -> SmallCall:
     """GET /health and /v1/health."""
     return SmallCall(request=HealthRequest(), write=_write_health)
+
+
+def read_props_change(_: WireRequest) -> StaticCall:
+    """POST /props: nothing can be changed that way, in llama-server neither."""
+    return StaticCall(body=b'{"success":true}', content_type=JSON)
 
 
 def read_props(wire: WireRequest) -> SmallCall:
@@ -36,7 +42,7 @@ def _write_props(state: ModelState) -> bytes:
     return _encode(
         {
             "default_generation_settings": {
-                "params": default_settings(read_scalars({}), read_chain({})),
+                "params": default_settings(read_scalars({}, server_of(card)), read_chain({})),
                 "n_ctx": card.context_length,
             },
             "total_slots": card.lanes,
@@ -45,9 +51,9 @@ def _write_props(state: ModelState) -> bytes:
             "model_path": card.path,
             "modalities": {"vision": False, "video": False, "audio": False},
             "media_marker": "<__media__>",
-            "endpoint_slots": False,
-            "endpoint_props": False,
-            "endpoint_metrics": False,
+            "endpoint_slots": True,
+            "endpoint_props": True,
+            "endpoint_metrics": True,
             "ui": False,
             "ui_settings": {},
             "chat_template": card.chat_template,

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from dragoman.core.sampling import SamplingSpec
 from dragoman.dialects.llamacpp.casts import to_float
-from dragoman.dialects.llamacpp.errors import NativeError, field_error, not_offered, wrong_type
+from dragoman.dialects.llamacpp.errors import NativeError, field_error, wrong_type
 from dragoman.dialects.llamacpp.schema import RANDOM_SEED
 
 DEFAULT_CHAIN = ("penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature")
@@ -43,11 +43,11 @@ class Chain(Struct, frozen=True):
 
     samplers: tuple[str, ...]
     breakers: tuple[str, ...]
-    biases: tuple[tuple[int, float], ...]
+    biases: tuple[tuple[int | str, float], ...]
 
 
 def read_chain(body: dict[str, Any]) -> Chain:
-    """The structured sampling fields of `body`. Raises NativeError and UnsupportedField."""
+    """The structured sampling fields of `body`. Raises NativeError."""
     return Chain(
         samplers=_samplers(body.get("samplers")),
         breakers=_breakers(body.get("dry_sequence_breakers")),
@@ -83,11 +83,6 @@ def _chain_changes(values: dict[str, Any], chain: Chain) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if chain.samplers != DEFAULT_CHAIN:
         changes["samplers"] = chain.samplers
-    if chain.biases:
-        summed: dict[int, float] = {}
-        for token, bias in chain.biases:
-            summed[token] = summed.get(token, 0.0) + bias
-        changes["logit_bias"] = summed
     if values["ignore_eos"]:
         changes["ignore_eos"] = True
     if "adaptive_p" in chain.samplers:
@@ -158,17 +153,16 @@ def _breakers(value: object) -> tuple[str, ...]:
     return words
 
 
-def _biases(value: object) -> tuple[tuple[int, float], ...]:
-    """Pairs of id and addend. Wrong items are dropped without a word, as llama-server does; text keys are refused:
-    they would have to be tokenised with a vocabulary, which a dialect does not have."""
-    biases: list[tuple[int, float]] = []
+def _biases(value: object) -> tuple[tuple[int | str, float], ...]:
+    """Pairs of id or text and addend. Wrong items are dropped without a word, as llama-server does; what a text stands
+    for is the vocabulary's affair."""
+    biases: list[tuple[int | str, float]] = []
     for key, addend in _bias_items(value):
         bias = _bias(addend)
-        if bias is None:
+        if bias is None or not isinstance(key, int | str) or isinstance(key, bool):
             continue
-        token = _bias_token(key)
-        if token is not None and 0 <= token < 2**31:
-            biases.append((token, bias))
+        if isinstance(key, str) or 0 <= key < 2**31:
+            biases.append((key, bias))
     return tuple(biases)
 
 
@@ -181,12 +175,6 @@ def _bias_items(value: object) -> list[tuple[object, object]]:
     items = cast("list[object]", value) if isinstance(value, list) else []
     pairs = [cast("list[object]", item) for item in items if isinstance(item, list)]
     return [(pair[0], pair[1]) for pair in pairs if len(pair) == 2]
-
-
-def _bias_token(key: object) -> int | None:
-    if isinstance(key, str):
-        raise not_offered("logit_bias", "with text keys")
-    return key if isinstance(key, int) and not isinstance(key, bool) else None
 
 
 def _bias(addend: object) -> float | None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
+from dragoman.core.inforce import InForce
 from dragoman.dialects.llamacpp.casts import as_float32
 from dragoman.dialects.llamacpp.sampling import Chain
 
@@ -75,25 +78,42 @@ _FIXED: dict[str, Any] = {
 
 
 def generation_settings(
-    values: dict[str, Any], chain: Chain, stop: tuple[str, ...], reasoning_format: str
+    values: dict[str, Any],
+    chain: Chain,
+    stop: tuple[str, ...],
+    reasoning_format: str,
+    constraint: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The 49 keys of a final object. `values` are the scalar fields by name."""
+    """The 49 keys of a final object. `values` are the scalar fields by name, `constraint` the grammar keys of a request
+    that has some."""
     known = {
         **_FIXED,
+        **constraint,
         **values,
         "max_tokens": values["n_predict"],
         "stop": list(stop),
         "samplers": list(chain.samplers),
         "dry_sequence_breakers": list(chain.breakers),
-        "logit_bias": [{"bias": _printed(bias), "token": token} for token, bias in chain.biases],
+        "logit_bias": shown_biases(pair for pair in chain.biases if isinstance(pair[0], int)),
         "reasoning_format": reasoning_format,
     }
     return {key: _printed(known[key]) for key in _KEYS}
 
 
-def default_settings(values: dict[str, Any], chain: Chain) -> dict[str, Any]:
-    """The 42 keys that /props shows of a server's defaults."""
-    settings = generation_settings(values, chain, (), "none")
+def shown_biases(pairs: Iterable[tuple[int | str, float]]) -> list[dict[str, Any]]:
+    """As echoed; minus infinity is null."""
+    return [{"bias": _printed(bias), "token": token} for token, bias in pairs]
+
+
+def settings_in_force(settings: dict[str, Any], found: InForce) -> dict[str, Any]:
+    """The settings with what only the vocabulary could tell: ids of texts, and end tokens that may not come."""
+    biases = (*found.biases, *((token, -math.inf) for token in found.end_tokens))
+    return {**settings, "logit_bias": shown_biases(biases), "preserved_tokens": list(found.spelled)}
+
+
+def default_settings(values: dict[str, Any], chain: Chain, reasoning_format: str = "none") -> dict[str, Any]:
+    """The 42 keys that /props shows of a server's defaults, and /slots of a task."""
+    settings = generation_settings(values, chain, (), reasoning_format)
     return {key: value for key, value in settings.items() if key not in _REQUEST_ONLY}
 
 

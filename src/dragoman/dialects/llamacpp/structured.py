@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from dragoman.dialects.llamacpp.casts import to_float, to_int32
 from dragoman.dialects.llamacpp.errors import field_error, not_offered, wrong_type
 
 _REASONING_FORMATS = ("none", "auto", "deepseek", "deepseek-legacy")
-_STRINGS = ("reasoning_budget_start_tag",)
+_STRINGS = ("reasoning_budget_start_tag", "reasoning_budget_message", "generation_prompt", "chat_parser")
+_LORA_ERROR = "Error: 'lora' must be an array of objects with 'id' and 'scale' fields"
 
 
 def read_stop(value: object) -> tuple[str, ...]:
@@ -54,29 +56,65 @@ def check_shapes(body: dict[str, Any]) -> None:
         value = body.get(name)
         if value is not None and not isinstance(value, str):
             raise field_error(name, wrong_type("string", value))
-    if not isinstance(body.get("lora") or [], list):
-        raise field_error("lora", "Error: 'lora' must be an array of objects with 'id' and 'scale' fields")
-    _check_preserved(body.get("preserved_tokens"))
+    if body.get("parse_tool_calls") is not None and not isinstance(body["parse_tool_calls"], bool):
+        raise field_error("parse_tool_calls", wrong_type("boolean", body["parse_tool_calls"]))
+    if body.get("chat_format") is not None and not isinstance(body["chat_format"], int | float):
+        raise field_error("chat_format", wrong_type("number", body["chat_format"]))
+
+
+def read_lora(body: dict[str, Any]) -> tuple[tuple[int, float], ...]:
+    """Places and scales of the adapters of this request; none given means those of the server."""
+    value = body.get("lora")
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise field_error("lora", _LORA_ERROR)
+    return lora_scales(cast("list[object]", value))
+
+
+def lora_scales(items: list[object]) -> tuple[tuple[int, float], ...]:
+    """Entries {id, scale}; what is missing or no number is -1 and 0. Raises NativeError for an entry that is none."""
+    found: list[tuple[int, float]] = []
+    for item in items:
+        if not isinstance(item, dict):
+            raise field_error("lora", _LORA_ERROR)
+        entry = cast("dict[str, object]", item)
+        place, scale = entry.get("id", -1), entry.get("scale", 0.0)
+        found.append(
+            (
+                to_int32(place) if isinstance(place, int | float) else -1,
+                to_float(scale) if isinstance(scale, int | float) else 0.0,
+            )
+        )
+    return tuple(found)
+
+
+def read_preserved(body: dict[str, Any]) -> tuple[str, ...]:
+    """Special tokens whose text belongs to the answer."""
+    value = body.get("preserved_tokens")
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise field_error("preserved_tokens", wrong_type("array", value))
+    for item in cast("list[object]", value):
+        if not isinstance(item, str):
+            raise field_error("preserved_tokens", wrong_type("string", item))
+    return tuple(cast("list[str]", value))
+
+
+def read_slot(body: dict[str, Any]) -> int | None:
+    """The slot asked for; None for any. A wrong type counts as none given, numbers below -1 wrap."""
+    value = body.get("id_slot")
+    if not isinstance(value, int | float):
+        return None
+    number = to_int32(value)
+    return None if number == -1 else number
 
 
 def refuse_unoffered(body: dict[str, Any], values: dict[str, Any]) -> None:
     """Refuse what is known, would change the answer, and cannot be done here. `values` are the scalar fields."""
-    asked = {
-        "grammar": isinstance(body.get("grammar"), str) and body["grammar"] != "",
-        "json_schema": body.get("json_schema") is not None,
-        "lora": bool(body.get("lora")),
-        "preserved_tokens": bool(body.get("preserved_tokens")),
-        "n_indent": values["n_indent"] > 0,
-        "t_max_predict_ms": values["t_max_predict_ms"] > 0,
-        "n_cache_reuse": values["n_cache_reuse"] > 0,
-        "post_sampling_probs": values["post_sampling_probs"] and values["n_probs"] > 0,
-        "reasoning_budget_tokens": values["reasoning_budget_tokens"] >= 0 and _has_end_tag(body),
-    }
-    for name, wanted in asked.items():
-        if wanted:
-            raise not_offered(name)
-    if values["grammar_lazy"] and body.get("grammar_triggers") == []:
-        raise field_error("grammar_triggers", "Error: no triggers set for lazy grammar!")
+    if values["reasoning_budget_tokens"] >= 0 and _has_end_tag(body):
+        raise not_offered("reasoning_budget_tokens")
 
 
 def _check_stream_options(value: object) -> None:
@@ -84,16 +122,6 @@ def _check_stream_options(value: object) -> None:
         include = cast("dict[str, object]", value).get("include_usage")
         if include is not None and not isinstance(include, bool):
             raise field_error("include_usage", wrong_type("boolean", include))
-
-
-def _check_preserved(value: object) -> None:
-    if value is None:
-        return
-    if not isinstance(value, list):
-        raise field_error("preserved_tokens", wrong_type("array", value))
-    for item in cast("list[object]", value):
-        if not isinstance(item, str):
-            raise field_error("preserved_tokens", wrong_type("string", item))
 
 
 def _has_end_tag(body: dict[str, Any]) -> bool:

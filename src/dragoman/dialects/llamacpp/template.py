@@ -23,27 +23,27 @@ _MEDIA = {"image_url": "image", "input_audio": "audio", "input_video": "video"}
 
 
 def read_template(wire: WireRequest) -> SmallCall:
-    """A trailing assistant message is continued, whatever `add_generation_prompt` says."""
+    """POST /apply-template."""
     body = decode_or_empty(wire.body)
+    return SmallCall(request=RenderRequest(chat_input(body), model=model_name(body)), write=_write)
+
+
+def chat_input(body: Mapping[str, Any]) -> ChatInput:
+    """The conversation of a chat completion body, with what shapes its prompt. A trailing assistant message is
+    continued, whatever `add_generation_prompt` says."""
     messages = _messages(body)
     continued = bool(messages) and messages[-1].role == "assistant"
     _check_continue(body, continued=continued)
     kwargs = body.get("chat_template_kwargs")
-    return SmallCall(
-        request=RenderRequest(
-            ChatInput(
-                messages=messages,
-                tools=_tools(body.get("tools")),
-                tool_choice=_tool_choice(body.get("tool_choice")),
-                parallel_tool_calls=flag(body, "parallel_tool_calls", default=True),
-                thinking=_thinking(body.get("reasoning_effort")),
-                add_generation_prompt=not continued and flag(body, "add_generation_prompt", default=True),
-                continue_final=continued,
-                template_kwargs=cast("dict[str, Any]", kwargs) if isinstance(kwargs, dict) else {},
-            ),
-            model=model_name(body),
-        ),
-        write=_write,
+    return ChatInput(
+        messages=messages,
+        tools=_tools(body.get("tools")),
+        tool_choice=_tool_choice(body.get("tool_choice")),
+        parallel_tool_calls=flag(body, "parallel_tool_calls", default=True),
+        thinking=_thinking(body.get("reasoning_effort")),
+        add_generation_prompt=not continued and flag(body, "add_generation_prompt", default=True),
+        continue_final=continued,
+        template_kwargs=cast("dict[str, Any]", kwargs) if isinstance(kwargs, dict) else {},
     )
 
 

@@ -17,6 +17,7 @@ from dragoman.dialects.base import Frame, ReplyContext
 from dragoman.dialects.llamacpp.errors import error_reply
 from dragoman.dialects.llamacpp.probabilities import ProbabilityList
 from dragoman.dialects.llamacpp.schema import RANDOM_SEED
+from dragoman.dialects.llamacpp.settings import settings_in_force
 from dragoman.dialects.llamacpp.timings import timings_object
 
 _encode = msgspec.json.Encoder().encode
@@ -33,7 +34,8 @@ _STOP_TYPES = {
 
 
 class ReplyOptions(Struct, frozen=True, kw_only=True):
-    """What only the writer needs of a request. `answers` per prompt, `results` in all; `settings` as echoed."""
+    """What only the writer needs of a request. `answers` per prompt, `results` in all; `settings` as echoed;
+    `post_sampling` shows probabilities instead of their logarithms."""
 
     settings: dict[str, Any]
     results: int = 1
@@ -41,6 +43,7 @@ class ReplyOptions(Struct, frozen=True, kw_only=True):
     return_tokens: bool = False
     response_fields: tuple[str, ...] = ()
     probabilities: bool = False
+    post_sampling: bool = False
     timings_per_token: bool = False
 
 
@@ -83,6 +86,9 @@ class CompletionWriter:
     def __init__(
         self, options: ReplyOptions, context: ReplyContext, *, clock: Callable[[], float] = time.perf_counter
     ) -> None:
+        if context.in_force:
+            settings = settings_in_force(options.settings, context.in_force[0])
+            options = msgspec.structs.replace(options, settings=settings)
         self._options = options
         self._card = context.card
         self._request_id = context.request_id
@@ -129,6 +135,7 @@ class CompletionWriter:
             cached_tokens=event.cached_tokens,
             prompt_text=event.prompt_text,
             began=self._clock(),
+            probabilities=ProbabilityList(self._options.post_sampling),
         )
 
     def _delta(self, delta: PartDelta) -> list[Frame]:
@@ -205,7 +212,7 @@ class CompletionWriter:
         return [*frames, Frame(_encode(self._final(result)))]
 
     def _result(self, choice: Choice) -> _Result:
-        content = "".join(part.text for part in choice.parts)
+        content = "".join(part.text for part in choice.parts)[: choice.kept]
         wanted = self._options.probabilities
         return _Result(
             index=choice.index,
@@ -217,7 +224,7 @@ class CompletionWriter:
             finish=choice.finish,
             usage=choice.usage,
             timings=choice.timings,
-            probabilities=ProbabilityList().take(choice.logprobs) if wanted else [],
+            probabilities=ProbabilityList(self._options.post_sampling).take(choice.logprobs) if wanted else [],
         )
 
     def _final(self, result: _Result) -> dict[str, Any]:

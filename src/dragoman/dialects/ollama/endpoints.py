@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dragoman.dialects.base import Dialect, Endpoint
+from dragoman.dialects.ollama.embed import read_embed, read_old_embed
 from dragoman.dialects.ollama.errors import error_reply
 from dragoman.dialects.ollama.models import JSON, read_running, read_show, read_tags, read_version
 from dragoman.dialects.ollama.read import read_chat, read_generate
-from dragoman.dialects.ollama.schema import ChatBody, GenerateBody, ShowBody
+from dragoman.dialects.ollama.schema import ChatBody, EmbedBody, GenerateBody, OldEmbedBody, ShowBody
 
 DIALECT = Dialect(
     name="ollama",
@@ -14,6 +15,14 @@ DIALECT = Dialect(
         Endpoint(method="POST", path="/api/chat", summary="Chat (Ollama)", read=read_chat, body=ChatBody),
         Endpoint(
             method="POST", path="/api/generate", summary="Generate (Ollama)", read=read_generate, body=GenerateBody
+        ),
+        Endpoint(method="POST", path="/api/embed", summary="Vectors of texts", read=read_embed, body=EmbedBody),
+        Endpoint(
+            method="POST",
+            path="/api/embeddings",
+            summary="Vector of one text (superseded by /api/embed)",
+            read=read_old_embed,
+            body=OldEmbedBody,
         ),
         Endpoint(method="POST", path="/api/show", summary="One model in detail", read=read_show, body=ShowBody),
         Endpoint(method="GET", path="/api/tags", summary="Models that are here", read=read_tags),

@@ -11,7 +11,7 @@ import msgspec
 from dragoman.core.errors import InvalidField
 from dragoman.core.messages import MediaPart, Message, Part, ReasoningPart, Role, TextPart, ToolCallPart, ToolResultPart
 from dragoman.core.tools import Tool
-from dragoman.dialects.ollama.schema import CallBody, MessageBody, ToolBody
+from dragoman.dialects.ollama.schema import CallBody, Function, MessageBody, ToolBody
 
 _ROLES = frozenset(get_args(Role))
 
@@ -24,13 +24,16 @@ def read_messages(bodies: Iterable[MessageBody]) -> tuple[Message, ...]:
 
 def read_tools(bodies: Iterable[ToolBody] | None) -> tuple[Tool, ...]:
     """The functions offered."""
-    functions = [body.function for body in bodies or ()]
-    return tuple(Tool(function.name, function.description, function.parameters) for function in functions)
+    return tuple(_tool(body.function, f"tools[{index}].function") for index, body in enumerate(bodies or ()))
 
 
 def images_of(images: Iterable[str] | None) -> tuple[MediaPart, ...]:
     """Base64 images, in order."""
     return tuple(MediaPart("image", image) for image in images or ())
+
+
+def _tool(function: Function, at: str) -> Tool:
+    return Tool(function.name, function.description, function.parameters, field=f"{at}.parameters")
 
 
 class _OpenCalls:

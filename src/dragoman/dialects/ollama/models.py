@@ -160,5 +160,10 @@ def _model_info(card: ModelCard) -> dict[str, Any]:
 
 
 def _capabilities(card: ModelCard) -> list[str]:
-    abilities = (("completion", True), ("tools", card.tools), ("thinking", card.thinking))
+    abilities = (
+        ("completion", card.generation),
+        ("tools", card.tools),
+        ("thinking", card.thinking),
+        ("embedding", card.embeddings),
+    )
     return [name for name, able in abilities if able]

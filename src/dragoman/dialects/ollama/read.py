@@ -52,9 +52,9 @@ def read_format(value: str | dict[str, Any] | None) -> OutputFormat | None:
     if value is None or value == "":
         return None
     if isinstance(value, dict):
-        return OutputFormat("json_schema", msgspec.json.encode(value).decode())
+        return OutputFormat("json_schema", msgspec.json.encode(value).decode(), "format")
     if value == "json":
-        return OutputFormat("json")
+        return OutputFormat("json", field="format")
     raise InvalidField(f"invalid format: '{value}'; expected 'json' or a JSON schema", field="format")
 
 

@@ -82,3 +82,23 @@ class ShowBody(Struct, kw_only=True):
     model: str | None = None
     name: str | None = None
     verbose: bool | None = None
+
+
+class EmbedBody(Struct, kw_only=True):
+    """Body of POST /api/embed. `keep_alive` is accepted: served models stay loaded."""
+
+    model: str | None = None
+    input: str | list[str] | None = None
+    truncate: bool | None = None
+    dimensions: int | None = None
+    options: dict[str, Any] | None = None
+    keep_alive: float | str | None = None
+
+
+class OldEmbedBody(Struct, kw_only=True):
+    """Body of POST /api/embeddings."""
+
+    model: str | None = None
+    prompt: str | None = None
+    options: dict[str, Any] | None = None
+    keep_alive: float | str | None = None

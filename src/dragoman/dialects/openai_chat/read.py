@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dragoman.core.errors import InvalidField, UnsupportedField
 from dragoman.core.messages import Message
-from dragoman.core.request import ChatInput, Request, Thinking
+from dragoman.core.request import ChatInput, Request
 from dragoman.dialects.base import GenerateCall, WireRequest
 from dragoman.dialects.decoding import convert, decode_object
 from dragoman.dialects.openai_chat.messages import read_messages
-from dragoman.dialects.openai_chat.schema import ChatCompletionRequest, ReasoningOptions
+from dragoman.dialects.openai_chat.schema import ChatCompletionRequest
+from dragoman.dialects.openai_chat.thinking import read_thinking, shows_thoughts
 from dragoman.dialects.openai_chat.tools import ToolSetup, read_tools
 from dragoman.dialects.openai_chat.write import ChatReply, ChatWriter
 from dragoman.dialects.openai_fields import (
@@ -21,18 +24,24 @@ from dragoman.dialects.openai_fields import (
     read_stop,
 )
 from dragoman.dialects.openai_format import read_format
+from dragoman.dialects.openai_labels import check_labels, check_prediction, check_verbosity
+from dragoman.dialects.openai_options import flattened, told_as
 from dragoman.dialects.openai_sampling import read_sampling
 
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 MAX_TOP_LOGPROBS = 20
 
 
 def read_chat(wire: WireRequest) -> GenerateCall:
     """POST /v1/chat/completions. Raises InvalidRequest and its kin naming the field."""
-    value = decode_object(wire.body)
+    flat = flattened(decode_object(wire.body))
+    with told_as(flat.moved):
+        return _read(wire, flat.value, flat.ignored)
+
+
+def _read(wire: WireRequest, value: dict[str, Any], ignored: tuple[str, ...]) -> GenerateCall:
     body = convert(value, ChatCompletionRequest)
-    ignored = read_ignored(value, ChatCompletionRequest)
-    _refuse_audio(body)
+    ignored += read_ignored(value, ChatCompletionRequest)
+    _check(body)
     tools = read_tools(body)
     n = read_n(body.n)
     stream = body.stream is True
@@ -55,6 +64,8 @@ def read_chat(wire: WireRequest) -> GenerateCall:
         running_usage=options.continuous_usage_stats is True,
         logprobs=request.logprobs is not None,
         legacy_calls=tools.legacy,
+        thoughts=shows_thoughts(body),
+        timings=body.timings is True or body.timings_per_token is True,
     )
     return GenerateCall(
         requests=(request,),
@@ -74,7 +85,7 @@ def _input(body: ChatCompletionRequest, tools: ToolSetup) -> ChatInput:
         tools=tools.tools,
         tool_choice=tools.choice,
         parallel_tool_calls=tools.parallel,
-        thinking=_thinking(body),
+        thinking=read_thinking(body),
         add_generation_prompt=not continues and body.add_generation_prompt is not False,
         continue_final=continues,
         template_kwargs=body.chat_template_kwargs or {},
@@ -89,25 +100,6 @@ def _check_continuation(body: ChatCompletionRequest, messages: tuple[Message, ..
         raise InvalidField(f"'{name}' needs a last message of role assistant.", field=name)
 
 
-def _thinking(body: ChatCompletionRequest) -> Thinking:
-    """Effort none is off, any other on; an explicit `enable_thinking` wins, the one for the template first."""
-    routed = body.reasoning or ReasoningOptions()
-    effort = body.reasoning_effort or routed.effort
-    if effort is not None and effort not in EFFORTS:
-        name = "reasoning_effort" if body.reasoning_effort else "reasoning.effort"
-        raise InvalidField(f"Invalid '{name}': '{effort}' is not one of {', '.join(EFFORTS)}.", field=name)
-    budget = ranged_int(body.thinking_budget, "thinking_budget", 0)
-    if budget is None:
-        budget = ranged_int(routed.max_tokens, "reasoning.max_tokens", 0)
-    templated = (body.chat_template_kwargs or {}).get("enable_thinking")
-    for asked in (templated, body.enable_thinking, routed.enabled):
-        if isinstance(asked, bool):
-            return Thinking("on" if asked else "off", effort, budget)
-    if effort is None:
-        return Thinking("auto", None, budget)
-    return Thinking("off" if effort == "none" else "on", effort, budget)
-
-
 def _logprobs(body: ChatCompletionRequest) -> int | None:
     """Alternatives per token, None for no logprobs; -1 is mlx_lm.server's way to leave `top_logprobs` unset."""
     top = ranged_int(body.top_logprobs, "top_logprobs", -1, MAX_TOP_LOGPROBS)
@@ -119,6 +111,10 @@ def _logprobs(body: ChatCompletionRequest) -> int | None:
     return None
 
 
-def _refuse_audio(body: ChatCompletionRequest) -> None:
+def _check(body: ChatCompletionRequest) -> None:
+    """What cannot change a local answer must still be well formed; answers other than text are refused."""
+    check_labels(body)
+    check_verbosity(body.verbosity)
+    check_prediction(body.prediction)
     if any(kind != "text" for kind in body.modalities or ()):
         raise UnsupportedField("This server answers in text only.", field="modalities", remedy='Use ["text"].')

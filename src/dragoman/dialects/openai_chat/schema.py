@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from dragoman.dialects.openai_format import FormatFields
+from dragoman.dialects.openai_options import OptionFields
 
 
 class Url(msgspec.Struct, kw_only=True):
@@ -127,11 +128,20 @@ class ToolChoiceObject(msgspec.Struct, kw_only=True):
 
 
 class ReasoningOptions(msgspec.Struct, kw_only=True):
-    """`reasoning` as routers spell it; `max_tokens` is the thinking budget."""
+    """`reasoning` as routers spell it: `max_tokens` is the thinking budget, `exclude` hides thoughts in the reply."""
 
     effort: str | None = None
     enabled: bool | None = None
     max_tokens: int | None = None
+    exclude: bool | None = None
+    summary: str | None = None
+
+
+class ThinkingOptions(msgspec.Struct, kw_only=True):
+    """`thinking` as DeepSeek, Z.ai and clients of Anthropic spell it."""
+
+    type: str | None = None
+    budget_tokens: int | None = None
 
 
 class ChatCompletionRequest(FormatFields, kw_only=True):
@@ -148,10 +158,22 @@ class ChatCompletionRequest(FormatFields, kw_only=True):
     reasoning_effort: str | None = None
     reasoning: ReasoningOptions | None = None
     enable_thinking: bool | None = None
+    thinking: ThinkingOptions | None = None
     thinking_budget: int | None = None
+    thinking_budget_tokens: int | None = None
+    thinking_token_budget: int | None = None
+    reasoning_budget: int | None = None
+    reasoning_budget_tokens: int | None = None
+    reasoning_format: str | None = None
+    reasoning_control: bool | None = None
+    include_reasoning: bool | None = None
+    preserve_thinking: bool | None = None
+    timings: bool | None = None
+    timings_per_token: bool | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
     modalities: list[str] | None = None
     prediction: dict[str, Any] | None = None
     verbosity: str | None = None
+    options: OptionFields | None = None

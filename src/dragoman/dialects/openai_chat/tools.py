@@ -40,10 +40,10 @@ def read_tools(body: ChatCompletionRequest) -> ToolSetup:
 
 
 def _legacy(body: ChatCompletionRequest) -> ToolSetup:
-    tools = tuple(_tool(function) for function in body.functions or ())
+    tools = tuple(_tool(function, f"functions[{index}]") for index, function in enumerate(body.functions or ()))
     wanted = body.function_call
     if isinstance(wanted, FunctionName):
-        choice = ToolChoice("named", (_known(wanted.name, tools, "function_call.name"),))
+        choice = ToolChoice("named", (_known(wanted.name, tools, "function_call.name"),), "function_call")
     elif wanted in (None, "auto", "none"):
         choice = ToolChoice("none" if wanted == "none" else "auto")
     else:
@@ -67,12 +67,12 @@ def _definitions(entries: list[ToolDefinition]) -> tuple[tuple[Tool, ...], tuple
         elif entry.function is None:
             raise MissingField(f"The field '{at}.function' is required.", field=f"{at}.function")
         else:
-            tools.append(_tool(entry.function))
+            tools.append(_tool(entry.function, f"{at}.function"))
     return tuple(tools), tuple(ignored)
 
 
-def _tool(function: FunctionDefinition) -> Tool:
-    return Tool(function.name, function.description, function.parameters, function.strict is True)
+def _tool(function: FunctionDefinition, at: str) -> Tool:
+    return Tool(function.name, function.description, function.parameters, function.strict is True, f"{at}.parameters")
 
 
 def _choice(wanted: str | ToolChoiceObject | None, tools: tuple[Tool, ...]) -> tuple[ToolChoice, tuple[Tool, ...]]:

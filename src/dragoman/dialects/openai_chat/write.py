@@ -24,7 +24,8 @@ from dragoman.dialects.base import Frame, ReplyContext
 from dragoman.dialects.openai_chat.logprobs import LogprobBlock, logprob_block
 from dragoman.dialects.openai_errors import error_body
 from dragoman.dialects.openai_reply import DONE, chunk_head, reply_id
-from dragoman.dialects.openai_usage import RunningUsage, UsageObject, answer_usage, usage_object
+from dragoman.dialects.openai_timings import TimingsObject, timings_object
+from dragoman.dialects.openai_usage import RunningUsage, UsageObject, answer_usage_object
 
 _FINISH: dict[FinishReason, str] = {
     FinishReason.EOS: "stop",
@@ -44,13 +45,16 @@ _json = msgspec.json.Encoder().encode
 
 class ChatReply(Struct, frozen=True, kw_only=True):
     """What the request asked of its reply. `running_usage` puts counts on each chunk; `legacy_calls` writes
-    `function_call` for clients of the old `functions` field."""
+    `function_call` for clients of the old `functions` field; without `thoughts` the reply leaves them out; `timings`
+    puts an object of times on the last chunk of each choice."""
 
     n: int = 1
     include_usage: bool = False
     running_usage: bool = False
     logprobs: bool = False
     legacy_calls: bool = False
+    thoughts: bool = True
+    timings: bool = False
 
 
 class Function(Struct, frozen=True):
@@ -88,16 +92,17 @@ class WholeChoice(Struct, frozen=True, kw_only=True):
     finish_reason: str
 
 
-class ChatCompletion(Struct, frozen=True, kw_only=True):
-    """The whole body."""
+class ChatCompletion(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The whole body. `timings` are those of the first choice, as in llama-server."""
 
     id: str
-    object: str = "chat.completion"
+    object: str
     created: int
     model: str
     system_fingerprint: str | None
     choices: list[WholeChoice]
     usage: UsageObject
+    timings: TimingsObject | None = None
 
 
 class _ChoiceState:
@@ -145,7 +150,7 @@ class ChatWriter:
         """The usage chunk where it was asked for, then the end mark."""
         if not self._reply.include_usage:
             return [DONE]
-        usage = _json(usage_object(self._usage.total))
+        usage = _json(self._usage.object)
         return [Frame(self._no_choices + b',"usage":' + usage + b"}"), DONE]
 
     def whole(self, answer: Answer) -> bytes:
@@ -153,13 +158,19 @@ class ChatWriter:
         return _json(
             ChatCompletion(
                 id=self._id,
+                object="chat.completion",
                 created=self._context.created,
                 model=self._context.card.id,
                 system_fingerprint=self._context.card.engine_build or None,
                 choices=[self._whole_choice(choice) for choice in answer.choices],
-                usage=usage_object(answer_usage(answer, self._reply.n)),
+                usage=answer_usage_object(answer, self._reply.n),
+                timings=self._timings(answer) if self._reply.timings else None,
             )
         )
+
+    def _timings(self, answer: Answer) -> TimingsObject | None:
+        first = next(iter(answer.choices), None)
+        return None if first is None else timings_object(first.usage, first.timings)
 
     def _open(self) -> list[Frame]:
         self._states = {choice: _ChoiceState() for choice in range(self._reply.n)}
@@ -176,7 +187,7 @@ class ChatWriter:
             frames.append(self._progress(event))
         elif isinstance(event, Finished):
             self._usage.reported(event)
-            frames.append(self._chunk(event.choice, b"{}", finish=self._finish(event.finish.reason)))
+            frames.append(self._last(event))
         elif isinstance(event, Started):
             self._usage.started(event)
         elif isinstance(event, UsageUpdate):
@@ -189,7 +200,8 @@ class ChatWriter:
             frames = self._start_call(event, state)
         else:
             frames = []
-            state.prefix, state.suffix = _TEXT_PREFIXES.get(event.kind, b""), b"}"
+            hidden = event.kind == "reasoning" and not self._reply.thoughts
+            state.prefix, state.suffix = b"" if hidden else _TEXT_PREFIXES.get(event.kind, b""), b"}"
         state.start = b'%b%d,"delta":%b' % (self._head, event.choice, state.prefix) if state.prefix else b""
         state.stop = b'%b,"logprobs":null,"finish_reason":null}]%b' % (state.suffix, self._tail)
         return frames
@@ -227,11 +239,18 @@ class ChatWriter:
     def _chunk(self, choice: int, delta: bytes, logprobs: bytes = b"null", finish: bytes = b"null") -> Frame:
         tail = self._tail
         if self._reply.running_usage:
-            tail = b',"usage":' + _json(usage_object(self._usage.total)) + b"}"
+            tail = b',"usage":' + _json(self._usage.object) + b"}"
         return Frame(
             b'%b%d,"delta":%b,"logprobs":%b,"finish_reason":%b}]%b'
             % (self._head, choice, delta, logprobs, finish, tail)
         )
+
+    def _last(self, event: Finished) -> Frame:
+        """The chunk with the finish reason, and the times where they were asked for."""
+        frame = self._chunk(event.choice, b"{}", finish=self._finish(event.finish.reason))
+        if not self._reply.timings:
+            return frame
+        return Frame(frame.data[:-1] + b',"timings":' + _json(timings_object(event.usage, event.timings)) + b"}")
 
     def _progress(self, event: PromptProgress) -> Frame:
         """llama-server's object on a chunk that adds nothing."""
@@ -268,7 +287,7 @@ class ChatWriter:
             role="assistant",
             content=text if text or not (calls or refusal) else None,
             refusal=refusal or None,
-            reasoning_content=choice.text_of("reasoning") or None,
+            reasoning_content=(choice.text_of("reasoning") or None) if self._reply.thoughts else None,
             tool_calls=[Call(call.id, _function(call)) for call in calls] if calls and not legacy else None,
             function_call=_function(calls[0]) if calls and legacy else None,
         )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
 from dragoman.core.errors import InvalidField, MissingField, UnsupportedField
-from dragoman.core.request import RawInput, Request
+from dragoman.core.request import InfillInput, RawInput, Request
 from dragoman.dialects.base import GenerateCall, WireRequest
 from dragoman.dialects.decoding import convert, decode_object
 from dragoman.dialects.openai_completions.schema import CompletionRequest
 from dragoman.dialects.openai_completions.write import CompletionReply, CompletionWriter
 from dragoman.dialects.openai_fields import (
+    MAX_CHOICES,
     StreamOptions,
     ranged_int,
     read_cache,
@@ -22,34 +23,43 @@ from dragoman.dialects.openai_fields import (
     read_stop,
 )
 from dragoman.dialects.openai_format import read_format
+from dragoman.dialects.openai_labels import check_labels
+from dragoman.dialects.openai_options import flattened, told_as
 from dragoman.dialects.openai_sampling import read_sampling
 
 MAX_PROMPTS = 2048
 MAX_LOGPROBS = 20
+_NO_CUT = 1 << 30  # tokens around a gap: a prompt that does not fit is refused on this wire, not cut
 
 Piece = str | tuple[int, ...]
 
 
 def read_completion(wire: WireRequest) -> GenerateCall:
     """POST /v1/completions. Raises InvalidRequest and its kin naming the field."""
-    value = decode_object(wire.body)
+    flat = flattened(decode_object(wire.body))
+    with told_as(flat.moved):
+        return _read(wire, flat.value, flat.ignored)
+
+
+def _read(wire: WireRequest, value: dict[str, Any], ignored: tuple[str, ...]) -> GenerateCall:
     body = convert(value, CompletionRequest)
-    ignored = read_ignored(value, CompletionRequest)
+    ignored += read_ignored(value, CompletionRequest)
+    check_labels(body)
     prompts = read_prompts(body.prompt)
-    n = _n(body)
-    if body.suffix:
-        raise UnsupportedField("Filling in before a suffix is not supported here.", field="suffix")
     stream = body.stream is True
+    n, best_of = _numbers(body, stream=stream)
     logprobs = _logprobs(body)
+    _check_gap(body, prompts, logprobs)
     shared = Request(
         input=RawInput(()),
         model=body.model,
         sampling=read_sampling(body),
         max_tokens=read_max_tokens(body),
         stop=read_stop(body.stop),
-        n=n,
+        n=best_of,
         format=read_format(body),
-        logprobs=logprobs,
+        # Answers are ranked by what their tokens were worth.
+        logprobs=0 if logprobs is None and best_of > n else logprobs,
         prompt_logprobs=logprobs if body.echo is True else None,
         progress=stream and body.return_progress is True,
         cache=read_cache(body, wire.headers),
@@ -57,6 +67,7 @@ def read_completion(wire: WireRequest) -> GenerateCall:
     options = body.stream_options or StreamOptions()
     reply = CompletionReply(
         n=n,
+        best_of=best_of,
         prompts=len(prompts),
         echo=_echo(body, prompts, logprobs),
         include_usage=options.include_usage is True,
@@ -64,7 +75,7 @@ def read_completion(wire: WireRequest) -> GenerateCall:
         logprobs=logprobs,
     )
     return GenerateCall(
-        requests=tuple(_with_prompt(shared, prompt) for prompt in prompts),
+        requests=tuple(_with_prompt(shared, prompt, body.suffix) for prompt in prompts),
         stream=stream,
         writer=lambda context: CompletionWriter(context, reply),
         ignored=ignored,
@@ -101,17 +112,35 @@ def _ids(entry: list[str | int | list[int]] | list[int], at: str) -> tuple[int, 
     return cast("tuple[int, ...]", tuple(entry))
 
 
-def _with_prompt(shared: Request, prompt: Piece) -> Request:
-    return msgspec.structs.replace(shared, input=RawInput((prompt,)))
+def _with_prompt(shared: Request, prompt: Piece, suffix: str | None) -> Request:
+    """The request for one prompt; with a suffix the answer is what belongs between the two."""
+    raw = RawInput((prompt,))
+    if not suffix:
+        return msgspec.structs.replace(shared, input=raw)
+    gap = InfillInput(prefix="", suffix=suffix, prompt=raw, batch=_NO_CUT, field="suffix")
+    return msgspec.structs.replace(shared, input=gap)
 
 
-def _n(body: CompletionRequest) -> int:
-    n = read_n(body.n)
-    if body.best_of is not None and body.best_of != n:
+def _check_gap(body: CompletionRequest, prompts: tuple[Piece, ...], logprobs: int | None) -> None:
+    """Only a text prompt can be repeated before the gap: the text of the tokens has markers and suffix in it."""
+    plain = logprobs is None and all(isinstance(prompt, str) for prompt in prompts)
+    if body.suffix and body.echo is True and not plain:
         raise UnsupportedField(
-            "This server does not rank answers; 'best_of' must equal 'n'.", field="best_of", remedy="Leave it out."
+            "With 'suffix', 'echo' repeats text prompts only, without log probabilities.",
+            field="echo",
+            remedy="Leave it out.",
         )
-    return n
+
+
+def _numbers(body: CompletionRequest, *, stream: bool) -> tuple[int, int]:
+    """Answers per prompt to be given, and to be made. Raises InvalidField."""
+    n = read_n(body.n)
+    best_of = ranged_int(body.best_of, "best_of", 1, MAX_CHOICES) or n
+    if best_of < n:
+        raise InvalidField(f"Invalid 'best_of': {best_of} is less than 'n', {n}.", field="best_of")
+    if best_of > n and stream:
+        raise InvalidField("The best of several answers cannot be streamed.", field="best_of", remedy="Leave it out.")
+    return n, best_of
 
 
 def _logprobs(body: CompletionRequest) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dragoman.dialects.openai_format import FormatFields
+from dragoman.dialects.openai_options import OptionFields
 
 
 class CompletionRequest(FormatFields, kw_only=True):
@@ -14,3 +15,4 @@ class CompletionRequest(FormatFields, kw_only=True):
     best_of: int | None = None
     logprobs: int | bool | None = None
     top_logprobs: int | None = None
+    options: OptionFields | None = None

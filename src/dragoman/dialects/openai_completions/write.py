@@ -23,9 +23,10 @@ from dragoman.core.finish import FinishReason
 from dragoman.core.logprobs import LogprobEntry
 from dragoman.dialects.base import Frame, ReplyContext
 from dragoman.dialects.openai_completions.logprobs import LegacyLogprobs, LogprobLog
+from dragoman.dialects.openai_completions.ranking import best
 from dragoman.dialects.openai_errors import error_body
 from dragoman.dialects.openai_reply import DONE, chunk_head, reply_id
-from dragoman.dialects.openai_usage import RunningUsage, UsageObject, answer_usage, usage_object
+from dragoman.dialects.openai_usage import RunningUsage, UsageObject, answer_usage_object
 
 _LENGTH = (FinishReason.LENGTH, FinishReason.CONTEXT)
 # A raw completion has one text; whatever the model wrote belongs to it.
@@ -35,9 +36,11 @@ _json = msgspec.json.Encoder().encode
 
 class CompletionReply(Struct, frozen=True, kw_only=True):
     """What the request asked of its reply. `echo` holds what to repeat of each prompt (None: its text as the engine's
-    vocabulary spells it), or nothing; choice r*n + i answers prompt r."""
+    vocabulary spells it), or nothing; choice r*n + i answers prompt r. Of `best_of` answers to each the likeliest `n`
+    are given, all of them where it is 0."""
 
     n: int = 1
+    best_of: int = 0
     prompts: int = 1
     echo: tuple[str | None, ...] = ()
     include_usage: bool = False
@@ -111,19 +114,20 @@ class CompletionWriter:
         """The usage chunk where it was asked for, then the end mark."""
         if not self._reply.include_usage:
             return [DONE]
-        usage = _json(usage_object(self._usage.total))
+        usage = _json(self._usage.object)
         return [Frame(self._head + b'],"usage":' + usage + b"}"), DONE]
 
     def whole(self, answer: Answer) -> bytes:
         """The text_completion object."""
+        made = self._reply.best_of or self._reply.n
         return _json(
             Completion(
                 id=self._id,
                 created=self._context.created,
                 model=self._context.card.id,
                 system_fingerprint=self._context.card.engine_build or None,
-                choices=[self._whole_choice(choice) for choice in answer.choices],
-                usage=usage_object(answer_usage(answer, self._reply.n)),
+                choices=[self._whole_choice(choice) for choice in best(answer, made, self._reply.n)],
+                usage=answer_usage_object(answer, made),
             )
         )
 
@@ -170,7 +174,7 @@ class CompletionWriter:
     def _chunk(self, choice: int, text: str, logprobs: bytes = b"null", finish: str | None = None) -> Frame:
         tail = self._tail
         if self._reply.running_usage:
-            tail = b',"usage":' + _json(usage_object(self._usage.total)) + b"}"
+            tail = b',"usage":' + _json(self._usage.object) + b"}"
         return Frame(
             b'%b{"index":%d,"text":%b,"logprobs":%b,"finish_reason":%b}]%b'
             % (self._head, choice, _json(text), logprobs, _json(finish), tail)

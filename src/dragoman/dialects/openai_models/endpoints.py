@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dragoman.dialects.base import Dialect, Endpoint
-from dragoman.dialects.openai_errors import openai_error
+from dragoman.dialects.openai_errors import ErrorEnvelope, openai_error
 from dragoman.dialects.openai_models.read import read_model, read_models
+from dragoman.dialects.openai_models.schema import ModelList, SingleModel
 
 DIALECT = Dialect(
     name="openai_models",
     endpoints=(
-        Endpoint(method="GET", path="/v1/models", summary="List the served models (OpenAI).", read=read_models),
-        Endpoint(method="GET", path="/models", summary="List the served models (OpenAI).", read=read_models),
-        Endpoint(method="GET", path="/v1/models/{id:path}", summary="Show a served model (OpenAI).", read=read_model),
-        Endpoint(method="GET", path="/models/{id:path}", summary="Show a served model (OpenAI).", read=read_model),
+        *(
+            Endpoint(method="GET", path=path, summary="List the models (OpenAI).", read=read_models, answer=ModelList)
+            for path in ("/v1/models", "/models")
+        ),
+        *(
+            Endpoint(method="GET", path=path, summary="Show a model (OpenAI).", read=read_model, answer=SingleModel)
+            for path in ("/v1/models/{id:path}", "/models/{id:path}")
+        ),
     ),
     error=openai_error,
+    error_body=ErrorEnvelope,
     prefixes=("/v1/models", "/models"),
 )

@@ -9,9 +9,9 @@ from dragoman.dialects.openai_models.write import write_model, write_models
 
 def read_models(wire: WireRequest) -> SmallCall:
     """GET /v1/models. Paging parameters are accepted; everything fits on one page."""
-    return SmallCall(request=ModelsRequest(), write=write_models)
+    return SmallCall(request=ModelsRequest(shelved=True), write=write_models)
 
 
 def read_model(wire: WireRequest) -> SmallCall:
     """GET /v1/models/{id}; an id may contain slashes."""
-    return SmallCall(request=ModelRequest(wire.params["id"]), write=write_model)
+    return SmallCall(request=ModelRequest(wire.params["id"], shelved=True), write=write_model)

@@ -6,6 +6,8 @@ One entry serves three kinds of clients: OpenAI's (id, object, created, owned_by
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -17,6 +19,8 @@ class ModelCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     tools: bool
     reasoning: bool
     streaming: bool
+    embeddings: bool
+    rerank: bool
 
 
 class ModelMeta(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,8 +34,15 @@ class ModelMeta(msgspec.Struct, frozen=True, kw_only=True):
     size: int
 
 
+class ModelStatus(msgspec.Struct, frozen=True):
+    """Whether the model is in memory: `loaded` or `unloaded`, in llama-server's words."""
+
+    value: str
+
+
 class ModelObject(msgspec.Struct, frozen=True, kw_only=True):
-    """One served model. `context_length` is the effective window of one request, in tokens."""
+    """One model. `context_length` is the effective window of one request, in tokens, or what the checkpoint was trained
+    for when it is not loaded. `generation_defaults` are the sampling values of a request that names none."""
 
     id: str
     object: str = "model"
@@ -48,10 +59,12 @@ class ModelObject(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     max_input_tokens: int
     lifecycle: str = "active"
+    status: ModelStatus
+    generation_defaults: dict[str, Any]
 
 
 class ModelList(msgspec.Struct, frozen=True, kw_only=True):
-    """All served models; there is never a second page."""
+    """All models, the served ones first; there is never a second page."""
 
     object: str = "list"
     data: list[ModelObject]

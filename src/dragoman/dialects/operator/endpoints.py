@@ -8,7 +8,7 @@ from dragoman.core.errors import DragomanError
 from dragoman.core.operations import Metrics, MetricsRequest
 from dragoman.dialects.base import Dialect, Endpoint, ErrorReply, SmallCall, WireRequest
 
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+METRICS_TYPE = "text/plain; version=0.0.4"
 
 
 def read_metrics(_: WireRequest) -> SmallCall:
