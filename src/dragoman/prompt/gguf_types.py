@@ -11,6 +11,14 @@ from enum import Enum
 
 from dragoman.core.vocabulary import GgufVocabulary
 from dragoman.prompt.end_of_generation import END_OF_GENERATION, message_ends
+from dragoman.prompt.fill_markers import (
+    FILL_FILE,
+    FILL_MIDDLE,
+    FILL_PAD,
+    FILL_PREFIX,
+    FILL_REPOSITORY,
+    FILL_SUFFIX,
+)
 
 
 class TokenKind(Enum):
@@ -24,41 +32,8 @@ class TokenKind(Enum):
     BYTE = 6
 
 
-_FILL_PREFIX = (
-    "<|fim_prefix|>",
-    "<fim-prefix>",
-    "<fim_prefix>",
-    "<\uff5cfim\u2581begin\uff5c>",
-    "<PRE>",
-    "\u2581<PRE>",
-    "<|code_prefix|>",
-    "<|prefix|>",
-)
-_FILL_SUFFIX = (
-    "<|fim_suffix|>",
-    "<fim-suffix>",
-    "<fim_suffix>",
-    "<\uff5cfim\u2581hole\uff5c>",
-    "<SUF>",
-    "\u2581<SUF>",
-    "<|code_suffix|>",
-    "<|suffix|>",
-)
-_FILL_MIDDLE = (
-    "<|fim_middle|>",
-    "<fim-middle>",
-    "<fim_middle>",
-    "<\uff5cfim\u2581end\uff5c>",
-    "<MID>",
-    "\u2581<MID>",
-    "<|code_middle|>",
-    "<|middle|>",
-)
-_FILL_PAD = ("<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]")
-_FILL_REPOSITORY = ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>")
-_FILL_FILE = ("<|file_sep|>",)
-_ENDING_FILLS = (_FILL_PAD, _FILL_REPOSITORY, _FILL_FILE)
-_OTHER_FILLS = (_FILL_PREFIX, _FILL_SUFFIX, _FILL_MIDDLE)
+_ENDING_FILLS = (FILL_PAD, FILL_REPOSITORY, FILL_FILE)
+_OTHER_FILLS = (FILL_PREFIX, FILL_SUFFIX, FILL_MIDDLE)
 _HARMONY_MARKUP = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
 
 

@@ -12,43 +12,14 @@ from msgspec import Struct
 from dragoman.core.errors import NotSupported, UnsupportedField
 from dragoman.core.request import InfillInput
 from dragoman.core.vocabulary import Tokenizer
+from dragoman.prompt.fill_markers import FILL_FILE, FILL_MIDDLE, FILL_PREFIX, FILL_REPOSITORY, FILL_SUFFIX
 
 _SPELLINGS: dict[str, tuple[str, ...]] = {
-    "prefix": (
-        "<|fim_prefix|>",
-        "<fim-prefix>",
-        "<fim_prefix>",
-        "<\uff5cfim\u2581begin\uff5c>",
-        "<PRE>",
-        "\u2581<PRE>",
-        "<|code_prefix|>",
-        "<|prefix|>",
-        "[PREFIX]",
-    ),
-    "suffix": (
-        "<|fim_suffix|>",
-        "<fim-suffix>",
-        "<fim_suffix>",
-        "<\uff5cfim\u2581hole\uff5c>",
-        "<SUF>",
-        "\u2581<SUF>",
-        "<|code_suffix|>",
-        "<|suffix|>",
-        "[SUFFIX]",
-    ),
-    "middle": (
-        "<|fim_middle|>",
-        "<fim-middle>",
-        "<fim_middle>",
-        "<\uff5cfim\u2581end\uff5c>",
-        "<MID>",
-        "\u2581<MID>",
-        "<|code_middle|>",
-        "<|middle|>",
-        "[MIDDLE]",
-    ),
-    "repository": ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<repo_name>"),
-    "file": ("<|file_sep|>", "<file_sep>", "<|file_separator|>"),
+    "prefix": (*FILL_PREFIX, "[PREFIX]"),
+    "suffix": (*FILL_SUFFIX, "[SUFFIX]"),
+    "middle": (*FILL_MIDDLE, "[MIDDLE]"),
+    "repository": (*FILL_REPOSITORY, "<repo_name>"),
+    "file": (*FILL_FILE, "<file_sep>", "<|file_separator|>"),
 }
 _NEEDED = ("prefix", "suffix", "middle")
 _REPOSITORY = "myproject\n"
