@@ -15,7 +15,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 $(VENV)/bin/uv:
 	@echo "== Creating $(VENV) with $$($(PYTHON) --version)"
@@ -71,18 +71,33 @@ soak: $(VENV)/.dev-ready ## Half an hour of streams with random departures (ARGS
 
 .PHONY: docs
 docs: $(VENV)/.dev-ready ## Write the generated parts of docs/
-	@echo "== Writing docs/cli.md"
+	@echo "== Writing docs/cli.md and docs/llama-server.md"
 	@$(BIN)/python -m tools.write_docs
 
 .PHONY: agents
-agents: $(VENV)/.dev-ready ## Run real coding agents against the scripted engine (needs npm)
+agents: $(VENV)/.dev-ready ## Run real coding agents against the scripted engine (needs npm; ARGS='--model NAME' measures caching)
 	@echo "== Running agents"
-	@$(BIN)/python -m tools.run_agents $(ARGS)
+	@$(BIN)/python -m tools.agents $(ARGS)
 
 .PHONY: sdks
 sdks: $(VENV)/.dev-ready ## Run other SDKs, JavaScript's and an old Python one, against the scripted engine (needs npm)
 	@echo "== Running SDKs"
 	@$(BIN)/python -m tools.run_sdks $(ARGS)
+
+.PHONY: fuzz
+fuzz: $(VENV)/.dev-ready ## Random bodies to this server and to llama.cpp's own (ARGS='MODEL.gguf --against llama-server')
+	@echo "== Fuzzing llama-server's routes"
+	@$(BIN)/python -m tools.fuzz_native $(ARGS)
+
+.PHONY: fuzz-api
+fuzz-api: $(VENV)/.dev-ready ## Ask the server all its OpenAPI document allows (ARGS='--examples 40')
+	@echo "== Fuzzing by the OpenAPI document"
+	@$(BIN)/python -m tools.run_fuzz $(ARGS)
+
+.PHONY: scoring
+scoring: $(VENV)/.dev-ready ## Score two small tasks with lm-evaluation-harness and compute the scores again
+	@echo "== Scoring"
+	@$(BIN)/python -m tools.run_scoring $(ARGS)
 
 .PHONY: frameworks
 frameworks: $(VENV)/.dev-ready ## Run agent frameworks against the starter model

@@ -65,7 +65,9 @@ def _small(options: Options) -> tuple[Setting, ...]:
 
 def _smollm2(options: Options) -> tuple[Setting, ...]:
     quick = options.quick
-    scale = Scale(prompt=8, tokens=8, alone=8 if quick else 16, long=16 if quick else 64, repeats=1, turns=1)
+    scale = Scale(
+        prompt=8, tokens=8, alone=8 if quick else 24, long=16 if quick else 64, repeats=1, turns=1 if quick else 3
+    )
 
     def stored(how: Stored) -> Path:
         return smollm2_checkpoint(options.gguf(), how)

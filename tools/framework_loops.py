@@ -110,6 +110,91 @@ def instructor_json_schema(url: str) -> None:
     _instructor(url, "JSON_SCHEMA")
 
 
+def langchain_openai_chat(url: str) -> None:
+    """Words, a stream, a required call and an object on the Chat wire."""
+    from langchain_openai import ChatOpenAI
+
+    _langchain(ChatOpenAI(base_url=f"{url}/v1", api_key="unused", model=MODEL, temperature=0, max_tokens=LIMIT))
+
+
+def langchain_openai_responses(url: str) -> None:
+    """The same on the Responses wire."""
+    from langchain_openai import ChatOpenAI
+
+    model = ChatOpenAI(
+        base_url=f"{url}/v1", api_key="unused", model=MODEL, temperature=0, max_tokens=LIMIT, use_responses_api=True
+    )
+    _langchain(model)
+
+
+def langchain_anthropic_messages(url: str) -> None:
+    """The same on the Messages wire."""
+    from langchain_anthropic import ChatAnthropic
+
+    _langchain(ChatAnthropic(base_url=url, api_key="unused", model=MODEL, temperature=0, max_tokens=LIMIT))
+
+
+def langchain_ollama_chat(url: str) -> None:
+    """Words, a stream, offered tools and an object on Ollama's wire, which cannot force a call."""
+    from langchain_ollama import ChatOllama
+
+    model = ChatOllama(base_url=url, model=MODEL, temperature=0, num_predict=LIMIT)
+    assert model.invoke("Say hello.").content
+    assert "".join(str(chunk.content) for chunk in model.stream("Say hello."))
+    assert model.bind_tools([Weather]).invoke(ASKED)
+    found = model.with_structured_output(Weather, method="json_schema").invoke("Describe clear weather in Oslo.")
+    assert isinstance(found, Weather), found
+
+
+def langchain_community_native(url: str) -> None:
+    """llama-server's own wire by its client: /completion whole and streamed."""
+    from langchain_community.llms.llamafile import Llamafile
+
+    model = Llamafile(base_url=url, temperature=0.0, n_predict=8)
+    assert model.invoke("The capital of France is").strip()
+    assert "".join(model.stream("The capital of France is")).strip()
+
+
+def litellm_wires(url: str) -> None:
+    """Words, whole and streamed, through every provider whose wire is served."""
+    import os
+
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    import litellm
+
+    asked = [{"role": "user", "content": "Say hello."}]
+    for provider, base in _LITELLM.items():
+        common = {"model": f"{provider}/{MODEL}", "messages": asked, "api_base": url + base, "api_key": "unused"}
+        common |= {"max_tokens": 8, "temperature": 0, "num_retries": 0}
+        whole = litellm.completion(**common)
+        assert whole.choices[0].message.content, provider
+        assert whole.usage.completion_tokens, provider
+        parts = list(litellm.completion(**common, stream=True))
+        assert "".join(part.choices[0].delta.content or "" for part in parts), provider
+
+
+_LITELLM = {
+    "openai": "/v1",
+    "hosted_vllm": "/v1",
+    "lm_studio": "/v1",
+    "llamafile": "/v1",
+    "text-completion-openai": "/v1",
+    "anthropic": "",
+    "ollama": "",
+    "ollama_chat": "",
+}
+
+
+def _langchain(model) -> None:
+    assert model.invoke("Say hello.").content
+    assert any(chunk.content for chunk in model.stream("Say hello."))
+    called = model.bind_tools([Weather], tool_choice="any").invoke(ASKED)
+    assert called.tool_calls, called
+    Weather.model_validate(called.tool_calls[0]["args"])
+    found = model.with_structured_output(Weather).invoke("Describe clear weather in Oslo.")
+    assert isinstance(found, Weather), found
+
+
 def _pydantic_ai_chat(url: str):
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
@@ -218,6 +303,12 @@ LOOPS: dict[str, Callable[[str], None]] = {
         openai_agents_output,
         instructor_tools,
         instructor_json_schema,
+        langchain_openai_chat,
+        langchain_openai_responses,
+        langchain_anthropic_messages,
+        langchain_ollama_chat,
+        langchain_community_native,
+        litellm_wires,
     )
 }
 

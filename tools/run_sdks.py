@@ -3,6 +3,7 @@ majors ago. Needs npm for the former; installs into .cache/sdks."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,6 +15,9 @@ HOME = ROOT / ".cache" / "sdks"
 SCRIPTS = Path(__file__).parent / "sdks"
 SCRIPT = ROOT / "tests" / "wire" / "data" / "script.json"
 JAVASCRIPT = "openai@7.59.0"
+ANTHROPIC = "@anthropic-ai/sdk@1.14.0"
+OLLAMA = "ollama@0.6.4"
+AI = ("ai@6.0.326", "@ai-sdk/openai@3.0.141", "@ai-sdk/anthropic@3.0.140", "@ai-sdk/openai-compatible@2.0.92")
 OLD_PYTHON = "openai==1.109.1"
 TIMEOUT = 180
 
@@ -23,10 +27,33 @@ def main() -> None:
     sys.path.insert(0, str(ROOT))
     from bench.servers import dragoman
 
-    suites = {"python": _old_python(), "javascript": _javascript()}
-    with dragoman("--engine", "fake", "--script", str(SCRIPT)) as server:
+    suites = {
+        "python": _old_python(),
+        "javascript": _javascript(),
+        "anthropic": _node("anthropic_js.mjs", ANTHROPIC),
+        "ollama": _node("ollama_js.mjs", OLLAMA),
+    }
+    with dragoman("--engine", "fake", "--script", str(SCRIPT), "--ephemeral") as server:
         failed = [name for name, command in suites.items() if not _run(name, [*command, server.url])]
+    # Objects are masked as they are written, which this engine does only where its script says so.
+    with dragoman("--engine", "fake", "--script", str(_masking_script()), "--ephemeral") as server:
+        failed += [] if _run("ai", [*_node("ai_js.mjs", *AI), server.url]) else ["ai"]
     raise SystemExit(bool(failed))
+
+
+def _masking_script() -> Path:
+    script = json.loads(SCRIPT.read_text())
+    # Byte by byte: where a grammar leaves no choice, it takes no token but the one its text is encoded to.
+    said = '<tool_call>\n{"name": "json", "arguments": {"place": "Oslo"}}\n</tool_call>'
+    call = [{"bytes": [byte]} for byte in said.encode()]
+    script["rules"] = [
+        {"regex": '"name": ?"json".*OBJECT', "pieces": call},
+        {"match": "OBJECT", "pieces": ['{"place":', ' "Oslo"}']},
+        *script["rules"],
+    ]
+    path = HOME / "script.json"
+    path.write_text(json.dumps({**script, "grammar": True}))
+    return path
 
 
 def _run(name: str, command: list[str]) -> bool:
@@ -55,6 +82,18 @@ def _javascript() -> list[str]:
     # A module finds its packages beside itself.
     script = shutil.copy(SCRIPTS / "openai_js.mjs", folder / "openai_js.mjs")
     return [node, str(script)]
+
+
+def _node(script: str, *packages: str) -> list[str]:
+    """The command of a script, with its packages installed in a folder of their own."""
+    npm, node = shutil.which("npm"), shutil.which("node")
+    if npm is None or node is None:
+        raise SystemExit("npm and node are needed for the JavaScript SDKs.")
+    folder = HOME / Path(script).stem
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [npm, "install", "--silent", "--no-fund", "--no-audit", "--prefix", str(folder), *packages]
+    subprocess.run(command, check=True, env={**os.environ, "npm_config_update_notifier": "false"})
+    return [node, str(shutil.copy(SCRIPTS / script, folder / script))]
 
 
 if __name__ == "__main__":

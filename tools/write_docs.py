@@ -1,4 +1,5 @@
-"""Writes docs/cli.md from the command line's own definitions, so that the page cannot fall behind."""
+"""Writes docs/cli.md from the command line's own definitions, and docs/llama-server.md from the manifest, so that the
+pages cannot fall behind."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import typing
 from pathlib import Path
 
 from dragoman import config
+from tools.compat.page import page as llama_server_page
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 HEAD = """# Flags
@@ -19,7 +21,18 @@ Written by `make docs` from `config.py`; a test compares. Each flag can also be 
 `dragoman.toml` in the working folder (`port = 9000`). Flags win over the environment, the environment over the file.
 
 `dragoman serve [MODEL]`, `dragoman run [MODEL] [PROMPT]` and `dragoman doctor [MODEL]` take all of them;
-`dragoman pull NAME` and `dragoman ls` take `--state-dir`.
+`dragoman pull NAME` and `dragoman ls` take `--state-dir`. `dragoman llama-server ARGS…` takes llama-server's own flags
+instead; see [llama-server.md](llama-server.md).
+
+`dragoman agent [OPTIONS] NAME [ARGS…]` starts the coding agent NAME (`claude`, `codex`, `pi`, `opencode`) against a server
+that runs. ARGS are the agent's own words; OPTIONS stand before NAME:
+
+| option | environment | meaning |
+|---|---|---|
+| `--url` | `DRAGOMAN_URL` | address of the server; without it `--host` and `--port`, as given to `dragoman serve` |
+| `--api-key` | `DRAGOMAN_API_KEY` | key the server wants |
+| `--model` | `DRAGOMAN_MODEL` | model to use; without it the first one served |
+| `--print` | | show variables, files and command, and start nothing |
 """
 GROUPS = (
     ("General", config.Settings),
@@ -82,3 +95,4 @@ def _docstrings(kind: type) -> dict[str, str]:
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    PAGE.with_name("llama-server.md").write_text(llama_server_page(), encoding="utf-8")

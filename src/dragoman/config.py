@@ -24,6 +24,8 @@ class ListenSettings:
     """Address to bind."""
     port: int = 8080
     """TCP port; 0 picks a free one."""
+    ollama_port: int | None = None
+    """Second port where / is Ollama's, for clients that look for it on 11434; none: one port."""
     api_keys: Annotated[tuple[str, ...], _repeated("--api-key")] = ()
     """Keys clients must show; none: no key needed."""
     allowed_hosts: Annotated[tuple[str, ...], _repeated("--allowed-host")] = ()
@@ -68,6 +70,8 @@ class EngineSettings:
     """Bits of the key/value cache; 0: as the model computes on MLX, 16-bit floats on llama.cpp."""
     kv_unified: Annotated[bool, Parameter(negative=())] = False
     """Let requests on llama.cpp share one pool of lanes x ctx tokens, so that one may be longer than the others."""
+    context_shift: Annotated[bool, Parameter(negative=())] = False
+    """Let answers on llama.cpp outlast the window: when it is full, the oldest tokens are dropped."""
     flash_attention: Literal["auto", "on", "off"] = "auto"
     """Flash attention on llama.cpp; a cache of 4 or 8 bits turns it on."""
     gpu_layers: int = -1
@@ -86,6 +90,8 @@ class EngineSettings:
     """Flags of llama-server to pass on, e.g. --engine-arg=--mlock or '--engine-arg=--numa distribute'."""
     adapters: Annotated[tuple[str, ...], _repeated("--adapter")] = ()
     """LoRA adapter on llama.cpp: NAME=PATH or NAME=PATH:SCALE; scale 0: only for requests that choose it."""
+    adapter_dir: Path | None = None
+    """Folder from which clients may mount LoRA adapters over vLLM's routes; none: they may not."""
     draft_model: str | None = None
     """GGUF file of a small model with the same vocabulary that drafts for llama.cpp."""
     drafter: Literal["none", "ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache"] = "none"

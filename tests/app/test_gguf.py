@@ -57,3 +57,5 @@ def test_mlx_passes_nothing_over() -> None:
         require_for_mlx(EngineSettings(adapters=("a",)))
     with pytest.raises(EngineFailure, match="--drafter"):
         require_for_mlx(EngineSettings(drafter="ngram-mod"))
+    with pytest.raises(EngineFailure, match="--context-shift"):
+        require_for_mlx(EngineSettings(context_shift=True))

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.cache import diskfile
@@ -228,7 +228,8 @@ def test_a_payload_that_shrinks_while_it_is_written_is_not_kept(folder: Path, tm
     assert list(tmp_path.iterdir()) == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=200, deadline=None)
+@example([((0,) * 6, False), ((0,) * 6, True)], (0, 0))
 @given(
     st.lists(
         st.tuples(st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple), st.booleans()),

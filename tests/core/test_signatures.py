@@ -45,6 +45,16 @@ def test_a_kind_is_not_accepted_as_another() -> None:
     assert OURS.verify(OURS.sign("thinking", "so", model="m"), model="m", text="so!") is None
 
 
+def test_text_cannot_be_moved_into_what_is_carried() -> None:
+    pieces = OURS.sign("thinking", "so", model="m").split(".")
+    assert OURS.verify(".".join((*pieces[:4], "so", pieces[5])), model="m", text="another thought") is None
+
+
+def test_thoughts_of_blocks_shown_empty_are_compressed() -> None:
+    thought = "and so it goes on, " * 500
+    assert len(OURS.sign("thinkingc", thought, model="m")) < len(thought) // 10
+
+
 def test_pieces_cannot_be_shifted() -> None:
     assert OURS.sign("thinking", "b", model="ma") != OURS.sign("thinking", "ab", model="m")
 

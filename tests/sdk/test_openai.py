@@ -189,6 +189,20 @@ def test_completions_of_batches(client: openai.OpenAI) -> None:
     assert client.completions.create(**{**PROMPT, "prompt": [5, 6, 7]}).usage.prompt_tokens == 3
 
 
+def test_a_prompt_is_scored(client: openai.OpenAI) -> None:
+    """As lm-evaluation-harness asks."""
+    answer = client.completions.create(
+        model=MODEL, prompt=[[5, 6, 7], [8, 9]], echo=True, logprobs=1, max_tokens=1, temperature=0
+    )
+    for choice, size in zip(answer.choices, (3, 2), strict=True):
+        figures = choice.logprobs
+        assert figures is not None
+        assert len(figures.token_logprobs) == len(figures.top_logprobs) == size + 1
+        assert (figures.token_logprobs[0], figures.top_logprobs[0]) == (None, None)
+        told = list(zip(figures.token_logprobs, figures.top_logprobs, strict=True))[1:]
+        assert all(value <= max(top.values()) for value, top in told)
+
+
 def test_best_of(client: openai.OpenAI) -> None:
     asked = {**PROMPT, "temperature": 1, "seed": 1}
     answer = client.completions.create(**asked, best_of=3, n=1)

@@ -6,8 +6,9 @@ import pytest
 
 from dragoman.core.errors import ModelNotFound
 from dragoman.core.model import ModelCard
+from dragoman.core.names import NamedModel, NameSettings
 from dragoman.core.sampling import SamplingSpec
-from dragoman.service.listing import all_states, find_state
+from dragoman.service.listing import Listing
 from dragoman.service.models import ModelRoster
 from tests.service.served import scripted
 
@@ -22,7 +23,7 @@ def card(id: str, path: str, *aliases: str) -> ModelCard:
 async def test_served_models_come_first_and_only_once() -> None:
     async with scripted(id="Served", path="/a", sampling_defaults=SamplingSpec(temperature=0.9, top_k=5)) as model:
         shelf = [card("other", "/b"), card("again", "/a"), card("served", "/c")]
-        states = all_states(ModelRoster([model]), shelf, DEFAULTS)
+        states = Listing(roster=ModelRoster([model]), shelved=shelf, defaults=DEFAULTS).states()
     assert [(state.card.id, state.loaded) for state in states] == [("Served", True), ("other", False)]
     sampling = states[0].card.sampling_defaults
     assert (sampling.temperature, sampling.top_k) == (0.2, 5)
@@ -31,7 +32,8 @@ async def test_served_models_come_first_and_only_once() -> None:
 @pytest.mark.anyio
 async def test_a_model_is_found_by_any_of_its_names() -> None:
     async with scripted(id="served", path="/a") as model:
-        roster, shelf = ModelRoster([model]), [card("repo/other", "/b", "file.gguf"), card("served", "/c")]
+        shelf = [card("repo/other", "/b", "file.gguf"), card("served", "/c")]
+        listing = Listing(roster=ModelRoster([model]), shelved=shelf, defaults=DEFAULTS)
         for name, id, loaded in (
             ("served", "served", True),
             (None, "served", True),
@@ -39,7 +41,37 @@ async def test_a_model_is_found_by_any_of_its_names() -> None:
             ("OTHER", "repo/other", False),
             ("file.gguf", "repo/other", False),
         ):
-            found = find_state(roster, name, shelf, DEFAULTS)
+            found = listing.find(name)
             assert (found.card.id, found.loaded) == (id, loaded)
         with pytest.raises(ModelNotFound):
-            find_state(roster, "nobody", shelf, DEFAULTS)
+            listing.find("nobody")
+
+
+@pytest.mark.anyio
+async def test_given_names_are_models_of_their_own() -> None:
+    warm = NameSettings(sampling=SamplingSpec(temperature=0.7), template="{{ .Prompt }}")
+    named = [
+        NamedModel(name="Mine", base="served", created=3, settings=warm),
+        NamedModel(name="stored", base="other"),
+        NamedModel(name="dangling", base="gone"),
+    ]
+    async with scripted(id="served", path="/a") as model:
+        listing = Listing(
+            roster=ModelRoster([model]),
+            defaults=DEFAULTS,
+            named=named,
+            stored=[card("other", "/b")],
+            expiries={"served": 5.0},
+        )
+        states = listing.states()
+        assert [(state.card.id, state.loaded, state.named is not None) for state in states] == [
+            ("served", True, False),
+            ("Mine", True, True),
+            ("stored", False, True),
+        ]
+        mine = listing.find("mine:latest")
+        assert (mine.card.sampling_defaults.temperature, mine.card.chat_template) == (0.7, "{{ .Prompt }}")
+        assert (mine.card.created, mine.expires) == (3, 5.0)
+        for name in ("dangling", "other"):
+            with pytest.raises(ModelNotFound):
+                listing.find(name)

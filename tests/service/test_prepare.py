@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from dragoman.core.errors import ContextLengthExceeded, DragomanError, InvalidField, UnsupportedField
 from dragoman.core.messages import Message, TextPart
@@ -94,3 +95,11 @@ async def test_refusals_of_the_prompt_station_pass_through() -> None:
     async with scripted() as model:
         with pytest.raises(DragomanError, match="outside the vocabulary"):
             prepare(model, Request(input=RawInput(((10**6,),))), AnswerLimits())
+
+
+def test_a_window_that_shifts_does_not_bound_the_answer() -> None:
+    limits = AnswerLimits(default_max_tokens=500, strict_max_tokens=True)
+    assert token_limit(RAW, 90, 100, limits, shift=True) == 500
+    assert token_limit(replace(RAW, max_tokens=200), 90, 100, limits, shift=True) == 200
+    with pytest.raises(ContextLengthExceeded):
+        token_limit(RAW, 100, 100, limits, shift=True)

@@ -29,8 +29,14 @@ class ServerProcess:
 @contextmanager
 def server_process(script: Path, state: Path, *flags: str) -> Iterator[ServerProcess]:
     """Start a server of the scripted engine on `state`; what is left of it is killed afterwards."""
-    command = [sys.executable, "-m", "dragoman", "serve", "--engine", "fake", "--script", str(script), "--port", "0"]
-    command += ["--state-dir", str(state), "--log-level", "error", *flags]
+    with serving("--engine", "fake", "--script", str(script), "--state-dir", str(state), *flags) as server:
+        yield server
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[ServerProcess]:
+    """Start `dragoman serve` with these arguments on a free port; what is left of it is killed afterwards."""
+    command = [sys.executable, "-m", "dragoman", "serve", *arguments, "--port", "0", "--log-level", "error"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None

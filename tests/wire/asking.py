@@ -142,6 +142,8 @@ def _response_item(item: dict[str, Any], said: Said) -> None:
     match item["type"]:
         case "function_call":
             said.calls.append((item["name"], _json(item["arguments"])))
+        case "custom_tool_call":
+            said.calls.append((item["name"], item["input"]))
         case "reasoning":
             said.reasoning += "".join(part["text"] for part in item["content"])
         case _:

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
@@ -27,7 +27,9 @@ from tests.wire.golden_account import (
     HELD_BACK,
     LONG,
     SLOTS_SHOWN,
+    STOPS_OF_FLAGS,
     STORIES,
+    UNANSWERED,
     UNREACHED,
     replayed,
     server_for,
@@ -41,8 +43,9 @@ RECORDINGS = 268
 class Servers:
     """The servers of these recordings, each started when it is first asked for."""
 
-    def __init__(self, model: Path, folder: Path) -> None:
+    def __init__(self, model: Path, folder: Path, kind: Literal["llamacpp", "mlx"] = "llamacpp") -> None:
         self._model = model
+        self._kind: Literal["llamacpp", "mlx"] = kind
         self._folder = folder
         self._running: dict[str, RunningServer] = {}
         self.stack = contextlib.ExitStack()
@@ -55,11 +58,18 @@ class Servers:
     def _settings(self, name: str):
         engine: dict[str, Any] = {
             "one": {"ctx": 2048, "max_lanes": 1, "slot_save_path": self._folder},
-            "keys": {"ctx": 512, "max_lanes": 1},
+            "b64": {"ctx": 1024, "max_lanes": 1, "engine_args": ("-b 64", "-ub 64")},
+            "keys": {"ctx": 512, "max_lanes": 1, "context_shift": True},
             "two": {"ctx": 512, "max_lanes": 2},
             "four": {"ctx": 512, "max_lanes": 4},
         }[name]
-        config = dataclasses.replace(settings(engine="llamacpp", threads=2, **engine), model=str(self._model))
+        if self._kind == "mlx":
+            engine.pop("context_shift", None)  # which MLX does not do
+        config = dataclasses.replace(settings(engine=self._kind, threads=2, **engine), model=str(self._model))
+        if name == "b64":
+            return dataclasses.replace(
+                config, answer=dataclasses.replace(config.answer, temperature=0.0, default_max_tokens=5)
+            )
         if name != "keys":
             return config
         return dataclasses.replace(
@@ -90,6 +100,13 @@ def test_answers_as_recorded(name: str, servers: Servers) -> None:
     assert unequal(name, exchange, send(url, exchange, timeout=600.0)) == []
 
 
+@pytest.mark.parametrize("name", sorted(set(BY_DESIGN) - UNANSWERED))
+def test_what_is_by_design_still_differs(name: str, servers: Servers) -> None:
+    """An entry that has become equal is to be taken out of the manifest."""
+    exchange = load(name)
+    assert unequal(name, exchange, send(servers[server_for(exchange) or "four"].url, exchange, timeout=600.0)) != []
+
+
 def unequal(name: str, exchange: Exchange, reply: Reply) -> list[str]:
     """Where the reply is not the recorded answer."""
     if name in GIST:
@@ -101,6 +118,8 @@ def unequal(name: str, exchange: Exchange, reply: Reply) -> list[str]:
     if exchange.text is not None:
         return head + differences(exchange.text, reply.text or "")
     expected, actual = (exchange.answer, reply.answer) if exchange.frames is None else (exchange.frames, reply.frames)
+    if name in STOPS_OF_FLAGS:
+        (expected if exchange.frames is None else expected[-1])["generation_settings"]["stop"] = []
     if name in HELD_BACK:
         expected, actual = folded(expected), folded(actual or [])
     if name in SLOTS_SHOWN:

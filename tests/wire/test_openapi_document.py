@@ -52,7 +52,7 @@ def test_the_generation_wires_are_described_whole(document: dict[str, Any]) -> N
         assert good["text/event-stream"]["x-event-data"]["$ref"]
         for status, reply in operation["responses"].items():
             if status != "200":
-                assert reply["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/ErrorEnvelope"}
+                assert reply["content"]["application/json"]["schema"]["$ref"].endswith("ErrorEnvelope")
         for status in ("429", "503"):
             assert "Retry-After" in operation["responses"][status]["headers"]
 

@@ -7,6 +7,7 @@ import re
 import socket
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -163,17 +164,38 @@ def test_a_stored_response_survives(script: Path, state: Path) -> None:
 
 
 def test_killed_while_responses_are_stored(script: Path, state: Path) -> None:
-    """Whatever a client was told of is there, whole."""
+    """Whatever a client was told of is there, whole; what it was not told to be over is not there as if it were."""
     known: list[str] = []
     with server_process(script, state) as server, openai_client(server.url) as client:
         for _ in range(5):
             known.append(client.responses.create(model="x", input="WORDS").id)
         with client.responses.create(model="x", input="SLOW", stream=True) as stream:
-            next(iter(stream))
+            begun = next(iter(stream)).response.id  # type: ignore[union-attr]
+            alone = client.responses.create(model="x", input="SLOW", background=True).id
             server.kill()
     with server_process(script, state) as server, openai_client(server.url) as client:
         for id in known:
             assert client.responses.retrieve(id).status == "completed"
+            assert client.responses.input_items.list(id).data
+        with pytest.raises(openai.NotFoundError):
+            client.responses.retrieve(begun)
+        broken = client.responses.retrieve(alone)
+        assert (broken.status, broken.error and broken.error.code) == ("failed", "server_restarted")
+        assert [event.type for event in client.responses.retrieve(alone, stream=True)][-1] == "response.failed"
+
+
+def test_killed_again_and_again_while_responses_are_stored(script: Path, state: Path) -> None:
+    """The kill falls anywhere between the beginning of an answer and its being durable."""
+    known: list[str] = []
+    for kill in range(2):
+        with server_process(script, state) as server, openai_client(server.url) as client, ThreadPoolExecutor() as pool:
+            told = [pool.submit(client.responses.create, model="x", input="WORDS") for _ in range(30)]
+            until(lambda: sum(one.done() for one in told) > 3 + 6 * kill)  # noqa: B023
+            server.kill()
+        known += [one.result().id for one in told if one.exception() is None]
+    assert len(known) > 10
+    with server_process(script, state) as server, openai_client(server.url) as client:
+        assert {client.responses.retrieve(id).output_text for id in known} == {"one two"}
 
 
 def test_two_servers_share_a_folder(script: Path, state: Path) -> None:

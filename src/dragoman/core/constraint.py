@@ -30,4 +30,4 @@ class Constraint(Struct, frozen=True, kw_only=True):
         """Whether there is anything to compile; free text with free calls needs no grammar."""
         if self.format is not None:
             return True
-        return bool(self.tools) and (self.choice.forces or any(tool.strict for tool in self.tools))
+        return bool(self.tools) and (self.choice.forces or any(tool.strict or tool.text_grammar for tool in self.tools))

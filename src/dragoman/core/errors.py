@@ -7,6 +7,7 @@ DragomanError
 │   ├── InvalidField              400  wrong type or value; names the field
 │   │   └── TokenOutOfRange       400  a token id outside the vocabulary; carries id and vocabulary size
 │   ├── UnsupportedField          400  known, changes the answer, not honoured here
+│   ├── ModelNotLoaded            400  the model is on disk, another one is served
 │   └── ContextLengthExceeded     400  prompt longer than the window; carries both numbers
 ├── AuthenticationFailed          401
 ├── Forbidden                     403  Origin not allowed
@@ -100,6 +101,19 @@ class UnsupportedField(InvalidRequest):
     """A known field that would change the answer cannot be honoured by this server, engine or model."""
 
     code = "unsupported_parameter"
+
+
+class ModelNotLoaded(InvalidRequest):
+    """The model has a name here but is not the one that is served."""
+
+    code = "model_not_loaded"
+
+    def __init__(self, model: str, base: str, served: str) -> None:
+        super().__init__(
+            f"The model '{model}' is on this server's disk but not loaded; this server has '{served}'.",
+            field="model",
+            remedy=f"Start a server with it: dragoman serve {base}",
+        )
 
 
 class ContextLengthExceeded(InvalidRequest):

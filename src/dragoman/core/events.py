@@ -99,7 +99,8 @@ class UsageUpdate(Struct, frozen=True):
 class Finished(Struct, frozen=True):
     """The choice is complete. `slot` is the engine's slot or row number; `repairs` names what had to be mended in
     tool calls, in order (`raw`: markup that could not be read and was given out as text). `kept` is how many characters
-    of the text belong to the answer, where a rule took back some that had gone out; None: all."""
+    of the text belong to the answer, where a rule took back some that had gone out; None: all. `held` is what the slot
+    holds afterwards, in tokens, where the window was shifted."""
 
     choice: int
     finish: Finish
@@ -108,6 +109,7 @@ class Finished(Struct, frozen=True):
     slot: int = 0
     repairs: tuple[str, ...] = ()
     kept: int | None = None
+    held: int | None = None
 
 
 class Failed(Struct, frozen=True):

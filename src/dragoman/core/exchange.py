@@ -23,6 +23,14 @@ class PromptImage(Struct, frozen=True):
     at: int
 
 
+class Shift(Struct, frozen=True):
+    """How the window makes room when it is full: the first `keep` tokens stay (-1: all of the prompt), `discard` behind
+    them are dropped (0: half of what there is)."""
+
+    keep: int = 0
+    discard: int = 0
+
+
 class EngineRequest(Struct, frozen=True, kw_only=True):
     """Work for an engine.
 
@@ -35,7 +43,7 @@ class EngineRequest(Struct, frozen=True, kw_only=True):
     token, or None; `namespace` keeps cached prefixes of different adapters apart; `adapters` the LoRA adapters of this
     request with their scales, None for those the server was started with; `images` in
     the order in which they stand in the prompt; `slot` the slot or row it must run in, modulo how many there are;
-    `deadline` seconds from its arrival after which it is ended with an
+    `shift` lets the answer outlast the window; `deadline` seconds from its arrival after which it is ended with an
     error, None for no limit.
     """
 
@@ -55,6 +63,7 @@ class EngineRequest(Struct, frozen=True, kw_only=True):
     adapters: tuple[AdapterScale, ...] | None = None
     images: tuple[PromptImage, ...] = ()
     slot: int | None = None
+    shift: Shift | None = None
     deadline: float | None = None
 
 
@@ -80,8 +89,9 @@ class Progress(Struct, frozen=True):
 
 class EngineReport(Struct, frozen=True, kw_only=True):
     """What the engine measured for one request, sent with its last chunk. Times in milliseconds. `lane` tells how it
-    was run: `batched`, or `serial` for a model that runs one row at a time. `drafted` tokens were proposed by
-    speculation, `accepted` of them became part of the answer."""
+    was run: `batched`, or `serial` for a model that runs one row at a time. `held` is what the slot holds afterwards,
+    in tokens, where the window was shifted. `drafted` tokens were proposed by speculation, `accepted` of them became
+    part of the answer."""
 
     prompt_tokens: int
     cached_tokens: int = 0
@@ -93,6 +103,7 @@ class EngineReport(Struct, frozen=True, kw_only=True):
     lane: str = ""
     drafted: int = 0
     accepted: int = 0
+    held: int | None = None
 
 
 class TokenChunk(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     `sampling` lists the SamplingSpec fields it honours; `logprobs` the most alternatives it reports (None: no
     logprobs); `post_sampling_logprobs` whether also over what the sampling stages left; `lanes` how many rows decode
-    together; `grammar` whether it can mask. `generation` is False for models that only embed or rank;
+    together; `grammar` whether it can mask; `shift` whether answers may outlast the
+    window, whose oldest tokens go then. `generation` is False for models that only embed or rank;
     `embedding_tokens` is the longest input of an embedding or a pair to rank (0: the context window); `pooling` how
     embeddings are pooled, `none` for one vector per token.
     """
@@ -27,6 +28,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     prompt_logprobs: bool = False
     post_sampling_logprobs: bool = False
     grammar: bool = False
+    shift: bool = False
     media: frozenset[str] = frozenset()
     embeddings: bool = False
     rerank: bool = False

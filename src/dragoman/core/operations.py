@@ -9,16 +9,26 @@ from msgspec import Struct
 from dragoman.core.batches import BatchRequest, BatchResult
 from dragoman.core.files import FileRequest, FileResult
 from dragoman.core.model import ModelCard
+from dragoman.core.names import NamedModel, NameRequest, NameResult
 from dragoman.core.request import ChatInput, RawInput, Request
 from dragoman.core.responses import ResponseRequest, ResponseResult
-from dragoman.core.slots import Adapters, AdaptersRequest, Slot, SlotActed, SlotAction, SlotsRequest
+from dragoman.core.slots import (
+    AdapterMount,
+    Adapters,
+    AdaptersRequest,
+    AdapterUnmount,
+    Slot,
+    SlotActed,
+    SlotAction,
+    SlotsRequest,
+)
 from dragoman.core.vectors import Embedded, EmbedRequest, Reranked, RerankRequest
 
 
 class TokenizeRequest(Struct, frozen=True):
-    """Text and ids to be tokenised, as a raw prompt would be."""
+    """A prompt to be tokenised as it would be for an answer."""
 
-    input: RawInput
+    input: RawInput | ChatInput
     model: str | None = None
 
 
@@ -62,9 +72,10 @@ class CountRequest(Struct, frozen=True):
 
 
 class Counted(Struct, frozen=True):
-    """Tokens of the prompt, exactly as generation would count them."""
+    """Tokens of the prompt, exactly as generation would count them; `original_tokens` before the request's edits."""
 
     prompt_tokens: int
+    original_tokens: int = 0
 
 
 class ModelsRequest(Struct, frozen=True):
@@ -93,12 +104,16 @@ class Health(Struct, frozen=True):
 
 
 class ModelState(Struct, frozen=True):
-    """A served model with what it is doing now, or with `loaded` False one that is on disk only."""
+    """A served model with what it is doing now, or with `loaded` False one that is on disk only. `named` is the name a
+    client gave it, where it was asked for or is listed by that. `expires` is when, in Unix seconds, the client that
+    used it last wanted it unloaded; None: never."""
 
     card: ModelCard
     busy: int = 0
     waiting: int = 0
     loaded: bool = True
+    named: NamedModel | None = None
+    expires: float | None = None
 
 
 class VersionRequest(Struct, frozen=True):
@@ -138,7 +153,10 @@ SmallRequest = (
     | SlotsRequest
     | SlotAction
     | AdaptersRequest
+    | AdapterMount
+    | AdapterUnmount
     | ResponseRequest
+    | NameRequest
 )
 SmallResult = (
     Tokenized
@@ -158,4 +176,5 @@ SmallResult = (
     | SlotActed
     | Adapters
     | ResponseResult
+    | NameResult
 )

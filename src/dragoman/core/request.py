@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from dragoman.core.adapters import AdapterScale
+from dragoman.core.edits import ContextEdit
 from dragoman.core.messages import Message
 from dragoman.core.sampling import SamplingSpec
 from dragoman.core.tools import Tool, ToolChoice
@@ -28,7 +29,8 @@ class ChatInput(Struct, frozen=True, kw_only=True):
     """A conversation to be rendered by the model's chat template.
 
     `continue_final` leaves the last assistant turn open so that the model continues it. `template_kwargs` are
-    passed to the template as they are.
+    passed to the template as they are. `context` are the token ids of an earlier prompt and its answer, which this
+    conversation goes on from; `template` is Go template text that renders it in place of the model's own template.
     """
 
     messages: tuple[Message, ...]
@@ -39,6 +41,8 @@ class ChatInput(Struct, frozen=True, kw_only=True):
     add_generation_prompt: bool = True
     continue_final: bool = False
     template_kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
+    context: tuple[int, ...] = ()
+    template: str = ""
 
 
 class RawInput(Struct, frozen=True):
@@ -118,7 +122,9 @@ class Request(Struct, frozen=True, kw_only=True):
     vocabulary are left out. `spelled` are special tokens whose text belongs to the answer; where it is set, a lazy
     constraint's trigger word of a single token must be among them. `slot` asks for the engine's slot or row of that
     number, modulo how many there are. `indent` ends the answer at a line with fewer blanks in front, `line_ms` at the
-    first line end so many milliseconds after its first token.
+    first line end so many milliseconds after its first token. Where an answer may outlast the window, the first `keep`
+    tokens stay in it (-1: all of the prompt) and `discard` are dropped at once (0: half of the others). `edits` are
+    made to a conversation, in order, before it is rendered.
     """
 
     input: Input
@@ -140,3 +146,6 @@ class Request(Struct, frozen=True, kw_only=True):
     slot: int | None = None
     indent: int = 0
     line_ms: int = 0
+    keep: int = 0
+    discard: int = 0
+    edits: tuple[ContextEdit, ...] = ()

@@ -1,8 +1,9 @@
 """Signatures of thoughts: who thought this, here, on which model and for whom. Knows no wire and no file.
 
 A client that replays an earlier turn sends the thought's signature back. It is authenticated, not encrypted: anybody
-can read what it carries, nobody without the key can make one. The form (`dragoman.<kind>.v1.<key id>.<text>.<mac>`,
-text and mac in base64url) is ours; what the mac covers follows mlx2's rule: key id, kind, model, tenant and text.
+can read what it carries, nobody without the key can make one. The form (`dragoman.<kind>.v1.<key id>.<carried>.<mac>`,
+both in base64url) is ours; what the mac covers follows mlx2's rule: key id, kind, model, tenant and what is carried, or
+the text where nothing is.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import base64
 import binascii
 import hashlib
 import hmac
+import zlib
 from typing import Literal, Protocol
 
 SignatureKind = Literal["reasoning", "thinking", "thinkingc"]
 """`reasoning` carries the thought of a Responses reasoning item, `thinking` signs a thinking block that is shown,
-`thinkingc` carries the thought of a block shown empty. None is accepted in another's place."""
+`thinkingc` carries the thought of a block shown empty, compressed. None is accepted in another's place."""
 
 UNSIGNED = "unsigned"
 """The signature a dialect gives a replayed thought that came without one, or with one of another kind, where only
@@ -50,9 +52,9 @@ class Signatures:
 
     def sign(self, kind: SignatureKind, text: str, *, model: str, tenant: str = "") -> str:
         """The signature of `text`, which is carried by every kind but `thinking`."""
-        carried = "" if kind == "thinking" else _encoded(text.encode("utf-8", "surrogatepass"))
-        mac = _encoded(self._mac(kind, text, model, tenant))
-        return ".".join((_MARK, kind, _VERSION, self.key_id, carried, mac))
+        carried = "" if kind == "thinking" else _packed(kind, text)
+        mac = self._mac(kind, text if kind == "thinking" else carried, model, tenant)
+        return ".".join((_MARK, kind, _VERSION, self.key_id, carried, _encoded(mac)))
 
     def verify(self, signature: str, *, model: str, tenant: str = "", text: str = "") -> str | None:
         """The thought that was signed, None for a signature that is forged, damaged, or of another key, model or
@@ -62,10 +64,14 @@ class Signatures:
         if len(pieces) != _PIECES or (pieces[0], pieces[2], pieces[3]) != (_MARK, _VERSION, self.key_id):
             return None
         kind, carried, mac = pieces[1], pieces[4], _decoded(pieces[5])
-        thought = text if kind == "thinking" else _text(carried)
-        if thought is None or mac is None or (kind != "thinking" and text and text != thought):
+        if mac is None or (kind == "thinking" and carried):
             return None
-        return thought if hmac.compare_digest(mac, self._mac(kind, thought, model, tenant)) else None
+        # What is carried is authenticated as it is, so that nothing foreign is ever unpacked.
+        signed = text if kind == "thinking" else carried
+        if not hmac.compare_digest(mac, self._mac(kind, signed, model, tenant)):
+            return None
+        thought = text if kind == "thinking" else _unpacked(kind, carried)
+        return thought if text in ("", thought) else None
 
     def _mac(self, kind: str, text: str, model: str, tenant: str) -> bytes:
         # Every piece behind its length, so that no two sets of pieces give the same bytes.
@@ -105,9 +111,12 @@ def _decoded(text: str) -> bytes | None:
     return data if _encoded(data) == text else None
 
 
-def _text(carried: str) -> str | None:
-    data = _decoded(carried)
-    try:
-        return None if data is None else data.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return None
+def _packed(kind: str, text: str) -> str:
+    data = text.encode("utf-8", "surrogatepass")
+    return _encoded(zlib.compress(data) if kind == "thinkingc" else data)
+
+
+def _unpacked(kind: str, carried: str) -> str:
+    """Of what was carried by one of our own signatures."""
+    data = _decoded(carried) or b""
+    return (zlib.decompress(data) if kind == "thinkingc" else data).decode("utf-8", "surrogatepass")

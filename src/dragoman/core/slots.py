@@ -70,6 +70,23 @@ class AdaptersRequest(Struct, frozen=True):
     model: str | None = None
 
 
+class AdapterMount(Struct, frozen=True):
+    """Mount the LoRA adapter in a file of the server's folder for them, under a name that requests may use as that of
+    a model. `path` is relative to the folder or absolute; with `replace` it may take the place of one of that name."""
+
+    name: str
+    path: str
+    replace: bool = False
+    model: str | None = None
+
+
+class AdapterUnmount(Struct, frozen=True):
+    """Take an adapter away."""
+
+    name: str
+    model: str | None = None
+
+
 class MountedAdapter(Struct, frozen=True):
     """An adapter with its file and the scale that requests get which choose none."""
 

@@ -9,7 +9,8 @@ from msgspec import Struct
 
 class Tool(Struct, frozen=True):
     """A function the model may call. `parameters` is a JSON Schema object, `field` its wire path, for refusals.
-    `text_grammar` is a Lark grammar for the text in argument `input`, looked at when the call is complete."""
+    `text_grammar` is a Lark grammar for the text in the one argument `input`, masked where the family's markup lets
+    it be, and looked at when the call is complete."""
 
     name: str
     description: str | None = None

@@ -7,11 +7,13 @@ errors of `core.errors`. Writers live for one reply and are used from one corout
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
+from types import UnionType
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 
 from dragoman.core.answer import Answer
+from dragoman.core.edits import AppliedEdit
 from dragoman.core.errors import DragomanError
 from dragoman.core.events import Event
 from dragoman.core.inforce import InForce
@@ -73,13 +75,14 @@ class Frame(Struct, frozen=True):
 
 class ReplyContext(Struct, frozen=True, kw_only=True):
     """What a writer may know beside events: the served model, when (Unix seconds), this request's id, what each of its
-    requests came to, and who signs its thoughts."""
+    requests came to, who signs its thoughts, and what was left out of the conversation."""
 
     card: ModelCard
     created: int
     request_id: str
     in_force: tuple[InForce, ...] = ()
     signer: ThoughtSigner | None = None
+    edits: tuple[AppliedEdit, ...] = ()
 
 
 class Writer(Protocol):
@@ -101,22 +104,29 @@ class Writer(Protocol):
 class GenerateCall(Struct, frozen=True, kw_only=True):
     """A generation as read off a wire. Choices are numbered request-major: request r, answer i -> r * n + i.
 
-    `ignored` names fields that were accepted though this server does not know them.
+    `ignored` names fields that were accepted though this server does not know them. `agent` says for which agent's
+    protocol it was read, and why, '' for none. `keep_alive` is for how many seconds from now on the client wants the
+    model loaded (infinity: for ever), None where it says nothing.
     """
 
     requests: tuple[Request, ...]
     stream: bool
     writer: Callable[[ReplyContext], Writer]
     ignored: tuple[str, ...] = ()
+    agent: str = ""
+    keep_alive: float | None = None
 
 
 class SmallCall(Struct, frozen=True, kw_only=True):
-    """A small operation as read off a wire, and how its result is written. `content_type` '' is the dialect's own."""
+    """A small operation as read off a wire, and how its result is written, with the status of its row. `content_type`
+    '' is the dialect's own; `keep_alive` as for a generation, of the model named `model`."""
 
     request: SmallRequest
     write: Callable[[Any], bytes | ByteStream]
     ignored: tuple[str, ...] = ()
     content_type: str = ""
+    keep_alive: float | None = None
+    model: str | None = None
 
 
 class StaticCall(Struct, frozen=True, kw_only=True):
@@ -232,7 +242,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     `path` uses `{name}` for one segment and `{name:path}` for the rest; `body` is the msgspec type of the JSON body
     (None: no body), used for the OpenAPI document; `public` rows need no API key. `form` is a msgspec type that
     describes a multipart/form-data body; where it is set, the request has a `form` and no `body`. `answer` and `frame`
-    are the msgspec types of the whole JSON body and of one JSON frame of a stream, None where they are not told.
+    are the msgspec types of the whole JSON body and of one JSON frame of a stream, None where they are not told;
+    `query` is a struct with the fields of the query string. `status` is that of success, `content_type` the media type
+    of its body where that is not the dialect's own; `errors` are those of this route that not every route can have.
+    With `when`, the row is for requests whose headers it is true of; others go to the row of the same method and path
+    without it. With `keys`, it is for JSON bodies that have all keys of one of the sets, and other bodies go to the row
+    without any. With `upload`, the body is a file of any size, which comes as the only one of a `form`.
     """
 
     method: Literal["GET", "POST", "DELETE", "HEAD"]
@@ -242,8 +257,15 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     body: type[Any] | None = None
     public: bool = False
     form: type[Any] | None = None
-    answer: type[Any] | None = None
-    frame: type[Any] | None = None
+    answer: type[Any] | UnionType | None = None
+    frame: type[Any] | UnionType | None = None
+    when: Callable[[Mapping[str, str]], bool] | None = None
+    keys: tuple[frozenset[str], ...] = ()
+    upload: bool = False
+    query: type[Any] | None = None
+    status: int = 200
+    content_type: str = ""
+    errors: tuple[type[DragomanError], ...] = ()
 
 
 class ErrorReply(Struct, frozen=True):

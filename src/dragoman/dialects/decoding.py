@@ -46,7 +46,7 @@ def _field_error(text: str, at: str) -> InvalidRequest:
     match = _AT.search(text)
     inner = match["path"].lstrip(".") if match else ""
     said = text[: match.start()] if match else text
-    path = ".".join(piece for piece in (at, inner) if piece)
+    path = at + inner if inner.startswith("[") else ".".join(piece for piece in (at, inner) if piece)
     missing = _MISSING.match(said)
     if missing:
         name = ".".join(piece for piece in (path, missing["name"]) if piece)

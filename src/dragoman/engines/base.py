@@ -7,7 +7,8 @@ then steps it together with others until it closes it. Row numbers are chosen by
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -103,6 +104,24 @@ class Engine(Protocol):
 
     def unload(self) -> None:
         """Free everything. Called last, on the engine thread."""
+        ...
+
+
+@runtime_checkable
+class StateFiles(Protocol):
+    """An engine that can write the state of a row to a file and read it back."""
+
+    @property
+    def state_key(self) -> str:
+        """Names everything a written state depends on: a state with another key means nothing here."""
+        ...
+
+    def write_state(self, snapshot: Snapshot, length: int, file: Path) -> None:
+        """The first `length` tokens of `snapshot` (fewer than it has only if it is trimmable). Raises OSError."""
+        ...
+
+    def read_state(self, file: Path, length: int) -> Snapshot:
+        """A state of `length` tokens that was written. Raises ValueError for what is none."""
         ...
 
 

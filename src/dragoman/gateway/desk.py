@@ -123,7 +123,10 @@ class ServiceGateway:
             if isinstance(result, Embedded | Reranked):
                 book.receipt.model, book.receipt.prompt_tokens = result.model, result.prompt_tokens
             book.receipt.outcome = "finished"
-            return _written(call.write(result), call.content_type or dialect.content_type, headers)
+            if call.keep_alive is not None:
+                self._desk.wish(call.model, call.keep_alive)
+            written = _written(call.write(result), call.content_type or dialect.content_type, headers)
+            return msgspec.structs.replace(written, status=endpoint.status) if isinstance(written, Whole) else written
         return await self._generate(dialect, call, book, headers, wire.headers.get(CONVERSATION_HEADER, ""))
 
     async def _running(self, dialect: Dialect, call: ResumeCall | KeptCall | DropCall | EndThoughtCall) -> Reply:
@@ -146,10 +149,12 @@ class ServiceGateway:
         self, dialect: Dialect, call: GenerateCall, book: ReceiptBook, headers: dict[str, str], conversation: str = ""
     ) -> Reply:
         receipt = book.receipt
-        receipt.stream = call.stream
+        receipt.stream, receipt.agent = call.stream, call.agent
         model, events = await self._desk.generate(call.requests)
         self._answering[_bare(receipt.request_id)] = events
         receipt.model, receipt.dropped_thoughts = model.card.id, events.dropped_thoughts
+        if call.keep_alive is not None:
+            self._desk.wish(model.card.id, call.keep_alive)
         headers = {**headers, **_warning(events.unenforced)}
         writer = call.writer(
             ReplyContext(
@@ -158,6 +163,7 @@ class ServiceGateway:
                 request_id=receipt.request_id,
                 in_force=events.in_force,
                 signer=self._desk.signer(model),
+                edits=events.applied_edits,
             )
         )
         if call.stream:

@@ -7,11 +7,14 @@ from typing import Any
 
 import msgspec
 
+from dragoman.core.errors import InvalidField
 from dragoman.core.tools import Tool
 from dragoman.grammar import lark
-from dragoman.grammar.json_text import JsonRules
+from dragoman.grammar.escaped_lark import escaped_grammar
+from dragoman.grammar.json_text import JsonRules, Try
 from dragoman.grammar.keywords import SHAPING
 from dragoman.grammar.lark import Rules
+from dragoman.grammar.lark_guard import guard
 from dragoman.grammar.limits import Limits
 from dragoman.grammar.schema import NormalSchema, normalised
 from dragoman.grammar.spelling import FREE, Speller
@@ -32,7 +35,9 @@ class Calls:
         json_rules: JsonRules,
         speller: Speller,
         limits: Limits,
+        attempt: Try,
     ) -> None:
+        self._attempt = attempt
         self._form = form
         self._tools = tools
         self._rules = rules
@@ -114,7 +119,8 @@ class Calls:
             head.append(self._speller.literal(form.name_close))
         else:
             head = [self._speller.literal(call_open + name + form.name_close)]
-        arguments = self._rules.add("arguments", self._arguments.of(self._schema(tool), tool.field) or '""')
+        written = self._text(tool) or self._arguments.of(self._schema(tool), tool.field) or '""'
+        arguments = self._rules.add("arguments", written)
         close = self._speller.literal if form.closer else self._speller.closing
         return lark.sequence([*head, arguments, close(form.call_close)])
 
@@ -122,6 +128,22 @@ class Calls:
         """Inside a JSON call the name is a JSON string."""
         is_json = isinstance(self._form.arguments, JsonArguments) and self._form.call_open.endswith('"')
         return lark.literal(tool.name)[1:-1] if is_json else tool.name
+
+    def _text(self, tool: Tool) -> str:
+        """The one argument of a tool that takes a text of a grammar of its own. '' where that cannot be masked, because
+        the family does not write JSON or JSON's spelling has no grammar; the finished call is looked at instead."""
+        names = list((tool.parameters or {}).get("properties", {}))
+        if not tool.text_grammar or len(names) != 1 or not isinstance(self._form.arguments, JsonArguments):
+            return ""
+        try:
+            guard(tool.text_grammar, tool.field, self._limits)
+        except InvalidField:
+            return ""
+        inner = escaped_grammar(lark.headless(tool.text_grammar))
+        if inner is None or self._attempt(lark.HEADER + inner):
+            return ""
+        nested = self._rules.add("text", lark.nested(inner))
+        return lark.sequence([lark.literal(f'{{{lark.literal(names[0])}: "'), nested, lark.literal('"}')])
 
     def _schema(self, tool: Tool) -> NormalSchema:
         given: Any = tool.parameters or {"type": "object"}

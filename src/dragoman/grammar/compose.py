@@ -34,6 +34,7 @@ class Composition:
         self._speller = speller
         self._vocabulary = vocabulary
         self._limits = limits
+        self._attempt = attempt
         self._rules = Rules()
         self._json = JsonRules(self._rules, limits)
         self._sources = Sources(self._rules, self._json, speller, limits, attempt)
@@ -102,7 +103,7 @@ class Composition:
         return lark.sequence([self._speller.literal(form.text_open), answer, self._speller.closing(form.text_close)])
 
     def _calls(self, tools: tuple[Tool, ...]) -> Calls:
-        return Calls(self._form, tools, self._rules, self._json, self._speller, self._limits)
+        return Calls(self._form, tools, self._rules, self._json, self._speller, self._limits, self._attempt)
 
 
 def _callable(constraint: Constraint) -> tuple[Tool, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from llguidance import regex_to_lark
 
 HEADER = "%llguidance {}\n"
 
+_HEADER_LINE = re.compile(r"\A\s*%llguidance\s*\{\s*\}\s*")
 _REGEX_SPECIAL = frozenset("\\.+*?()|[]{}^$/&~#-")
 
 
@@ -32,6 +34,16 @@ def _escaped(char: str) -> str:
     if char in _REGEX_SPECIAL:
         return f"\\{char}"
     return f"\\x{{{ord(char):x}}}" if not char.isprintable() else char
+
+
+def headless(text: str) -> str:
+    """A grammar without the line that says whose dialect it is."""
+    return _HEADER_LINE.sub("", text)
+
+
+def nested(text: str) -> str:
+    """A whole grammar as a rule's body."""
+    return f"%lark {{\n{text.rstrip()}\n}}"
 
 
 def token(id: int) -> str:

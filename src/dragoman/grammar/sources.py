@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -20,8 +19,6 @@ from dragoman.grammar.limits import Limits
 from dragoman.grammar.refusal import caret_in, invalid_source, place_in, reason_in, too_large
 from dragoman.grammar.schema import decoded
 from dragoman.grammar.spelling import Speller
-
-_HEADER_LINE = re.compile(r"\A\s*%llguidance\s*\{\s*\}\s*")
 
 
 class Sources:
@@ -88,7 +85,7 @@ class Sources:
 
     def _lark(self, format: OutputFormat) -> str:
         guard(format.text, format.field, self._limits)
-        text = _HEADER_LINE.sub("", format.text)
+        text = lark.headless(format.text)
         problem = self._attempt(HEADER + text)
         if problem:
             line, column = place_in(problem)
@@ -97,7 +94,7 @@ class Sources:
         return self._nested(text)
 
     def _nested(self, text: str) -> str:
-        return self._rules.add("grammar", f"%lark {{\n{text.rstrip()}\n}}")
+        return self._rules.add("grammar", lark.nested(text))
 
 
 def _unanchored(source: str) -> str:

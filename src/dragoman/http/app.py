@@ -29,6 +29,7 @@ from dragoman.http.refusal import refusal
 from dragoman.http.request_id import HEADER, request_id
 from dragoman.http.responder import RawHeaders, Responder
 from dragoman.http.routes import Match, RouteTable
+from dragoman.http.upload import RawUpload
 
 Lifespan = Callable[[], AbstractAsyncContextManager[None]]
 
@@ -85,7 +86,7 @@ class HttpApp:
 
     def _receive(self, scope: Scope, receive: Receive, send: Send) -> Visit:
         head = read_head(scope)
-        match = self._routes.find(head.method, head.path, head.raw_path)
+        match = self._routes.find(head.method, head.path, head.raw_path, head.headers)
         ident = request_id(head.headers, match.dialect.request_id_prefix)
         responder = Responder(send, receive)
         responder.headers = [*_identity(match.dialect, ident), *self._door.cors(head)]
@@ -115,9 +116,13 @@ class HttpApp:
         self._door.unlock(head, public=match.endpoint is not None and match.endpoint.public)
         endpoint = _endpoint(head, match)
         wire = _wire(head, endpoint, match)
-        if endpoint.form is None or self._gateway.uploads is None:
+        if (endpoint.form is None and not endpoint.upload) or self._gateway.uploads is None:
             body = await self._bodies.read(head.headers, visit.receive)
-            await self._call(visit, endpoint, structs.replace(wire, body=body))
+            match = match.settled(body)
+            wire = structs.replace(wire, body=body)
+            await self._call(structs.replace(visit, match=match), match.endpoint or endpoint, wire)
+        elif endpoint.upload:
+            await self._take_upload(visit, endpoint, wire, self._gateway.uploads)
         else:
             await self._take_form(visit, endpoint, wire, self._gateway.uploads)
 
@@ -131,6 +136,12 @@ class HttpApp:
             await self._call(visit, endpoint, structs.replace(wire, form=form))
         finally:
             await asyncio.to_thread(reader.discard)
+
+    async def _take_upload(self, visit: Visit, endpoint: Endpoint, wire: WireRequest, uploads: Uploads) -> None:
+        pieces = self._bodies.pieces(visit.head.headers, visit.receive, file_too_large(uploads.limit), uploads.limit)
+        async with aclosing(pieces), RawUpload(uploads) as upload:
+            form = await upload.read(pieces)
+            await self._call(visit, endpoint, structs.replace(wire, form=form))
 
     async def _call(self, visit: Visit, endpoint: Endpoint, wire: WireRequest) -> None:
         call = self._gateway.call(visit.match.dialect, endpoint, wire, visit.ident)

@@ -6,12 +6,21 @@ from importlib.resources import files
 
 from dragoman.dialects.base import Endpoint, StaticCall, WireRequest
 
+_HTML = "text/html; charset=utf-8"
+
 
 def docs_endpoint() -> Endpoint:
     """The row of the page. It tells nothing by itself and needs no key; the document it asks for does."""
-    return Endpoint(method="GET", path="/docs", summary="This document as a page for people.", read=_read, public=True)
+    return Endpoint(
+        method="GET",
+        path="/docs",
+        summary="This document as a page for people.",
+        read=_read,
+        public=True,
+        content_type=_HTML,
+    )
 
 
 def _read(_: WireRequest) -> StaticCall:
     page = files("dragoman.http").joinpath("docs.html").read_bytes()
-    return StaticCall(body=page, content_type="text/html; charset=utf-8")
+    return StaticCall(body=page, content_type=_HTML)

@@ -30,8 +30,11 @@ class Incoming(Struct, frozen=True, kw_only=True):
     header_bytes: int
 
     def query(self) -> dict[str, str]:
-        """Query fields; the last of a repeated name counts."""
-        return dict(parse_qsl(self.query_string, keep_blank_values=True)) if self.query_string else {}
+        """Query fields; the last of a repeated name counts, lists (`a[]=1&a[]=2`) are joined by commas."""
+        fields: dict[str, str] = {}
+        for name, value in parse_qsl(self.query_string, keep_blank_values=True) if self.query_string else ():
+            fields[name] = f"{fields[name]},{value}" if name.endswith("[]") and name in fields else value
+        return fields
 
     def shown_headers(self) -> dict[str, str]:
         """The headers that may leave this station: all but those that carry secrets."""

@@ -39,17 +39,18 @@ class Listener(Struct, frozen=True):
             Path(self.path).unlink(missing_ok=True)
 
 
-def listen(host: str, port: int) -> Listener:
-    """Listen on every address of `host`, or on the Unix socket whose path it is; port 0 picks a free one.
+def listen(host: str, port: int, flag: str = "--port") -> Listener:
+    """Listen on every address of `host`, or on the Unix socket whose path it is; port 0 picks a free one. `flag` is
+    what chooses the port.
 
     Raises Unavailable with one sentence that says what to do.
     """
-    return _listen_unix(host) if host.endswith(".sock") else _listen_tcp(host.strip("[]"), port)
+    return _listen_unix(host) if host.endswith(".sock") else _listen_tcp(host.strip("[]"), port, flag)
 
 
-def _listen_tcp(host: str, port: int) -> Listener:
+def _listen_tcp(host: str, port: int, flag: str) -> Listener:
     if not 0 <= port <= MAX_PORT:
-        raise Unavailable(f"{port} is no TCP port.", remedy=f"Choose a --port from 0 to {MAX_PORT}.")
+        raise Unavailable(f"{port} is no TCP port.", remedy=f"Choose a {flag} from 0 to {MAX_PORT}.")
     sockets: list[socket.socket] = []
     problem: OSError | None = None
     for family, address in _resolve(host, port):
@@ -65,7 +66,7 @@ def _listen_tcp(host: str, port: int) -> Listener:
     if problem is not None and (not sockets or problem.errno == errno.EADDRINUSE):
         for sock in sockets:
             sock.close()
-        raise _explain(problem, host, port) from problem
+        raise _explain(problem, host, port, flag) from problem
     return Listener(tuple(sockets), host, port)
 
 
@@ -84,11 +85,11 @@ def _bind(family: int, address: str, port: int) -> socket.socket:
     return sock
 
 
-def _explain(error: OSError, host: str, port: int) -> Unavailable:
+def _explain(error: OSError, host: str, port: int, flag: str) -> Unavailable:
     if error.errno == errno.EADDRINUSE:
-        return Unavailable(f"Port {port} is in use on {host}.", remedy="Stop what uses it or choose another --port.")
+        return Unavailable(f"Port {port} is in use on {host}.", remedy=f"Stop what uses it or choose another {flag}.")
     if error.errno in (errno.EACCES, errno.EPERM):
-        return Unavailable(f"Port {port} is not open to this user.", remedy="Choose a --port above 1023.")
+        return Unavailable(f"Port {port} is not open to this user.", remedy=f"Choose a {flag} above 1023.")
     if error.errno == errno.EADDRNOTAVAIL:
         return Unavailable(f"{host} is no address of this machine.", remedy="Use another --host.")
     return Unavailable(f"Cannot listen on {host} port {port}: {error.strerror or error}.")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from re import Pattern
 from urllib.parse import unquote
 
+import msgspec
 from msgspec import Struct
 from starlette.routing import compile_path
 
@@ -13,18 +14,32 @@ from dragoman.dialects.base import Dialect, Endpoint
 
 Row = tuple[Dialect, Endpoint]
 
+_NO_HEADERS: Mapping[str, str] = {}
+
 
 class Match(Struct, frozen=True):
     """What a path leads to.
 
     `dialect` writes the errors in any case. No `endpoint` and no `allowed`: no such path; no `endpoint` but
-    `allowed`: the path exists, with these methods.
+    `allowed`: the path exists, with these methods. `rivals` are rows of the same method and path that take the request
+    when its body has their keys.
     """
 
     dialect: Dialect
     endpoint: Endpoint | None = None
     params: dict[str, str] = {}
     allowed: tuple[str, ...] = ()
+    rivals: tuple[Row, ...] = ()
+
+    def settled(self, body: bytes) -> Match:
+        """The match once the body is known."""
+        if not self.rivals:
+            return self
+        keys = keys_of(body)
+        for dialect, endpoint in self.rivals:
+            if any(wanted <= keys for wanted in endpoint.keys):
+                return Match(dialect, endpoint, self.params)
+        return self
 
 
 class _Place:
@@ -33,8 +48,16 @@ class _Place:
     def __init__(self, path: str) -> None:
         self.path = path
         self.rows: dict[str, Row] = {}
+        self._chosen: list[Row] = []
+        self._by_keys: list[Row] = []
 
     def add(self, dialect: Dialect, endpoint: Endpoint) -> None:
+        if endpoint.when is not None:
+            self._chosen.append((dialect, endpoint))
+            return
+        if endpoint.keys:
+            self._by_keys.append((dialect, endpoint))
+            return
         taken = self.rows.get(endpoint.method)
         if taken is not None:
             names = f"{taken[0].name} and {dialect.name}"
@@ -45,12 +68,14 @@ class _Place:
         """Methods that are answered, HEAD for every GET included."""
         return tuple(sorted({*self.rows, *(("HEAD",) if "GET" in self.rows else ())}))
 
-    def match(self, method: str, params: dict[str, str]) -> Match:
-        row = self.rows.get(method) or (self.rows.get("GET") if method == "HEAD" else None)
+    def match(self, method: str, params: dict[str, str], headers: Mapping[str, str]) -> Match:
+        wanted = "GET" if method == "HEAD" and method not in self.rows else method
+        row = next((row for row in self._chosen if _chosen(row[1], wanted, headers)), self.rows.get(wanted))
         if row is None:
             first = next(iter(self.rows.values()))
             return Match(first[0], allowed=(*self.methods(), "OPTIONS"))
-        return Match(row[0], row[1], params)
+        rivals = tuple(rival for rival in self._by_keys if rival[1].method == wanted)
+        return Match(row[0], row[1], params, rivals=rivals)
 
 
 class RouteTable:
@@ -84,15 +109,17 @@ class RouteTable:
                 dialect, endpoint = place.rows.get(method) or place.rows["GET"]
                 yield method, dialect, endpoint
 
-    def find(self, method: str, path: str, raw_path: str) -> Match:
-        """The row for a percent-decoded path. Parameters are cut from `raw_path`, so an encoded slash stays in one."""
+    def find(self, method: str, path: str, raw_path: str, headers: Mapping[str, str] = _NO_HEADERS) -> Match:
+        """The row for a percent-decoded path and these headers, whose names are lower case. Parameters are cut from
+        `raw_path`, so an encoded slash stays in one."""
         if (place := self._static.get(path)) is not None:
-            return place.match(method, {})
+            return place.match(method, {}, headers)
         for pattern, place in self._patterns:
             if (found := pattern.match(raw_path)) is not None:
-                return place.match(method, {name: unquote(value) for name, value in found.groupdict().items()})
+                params = {name: unquote(value) for name, value in found.groupdict().items()}
+                return place.match(method, params, headers)
             if raw_path != path and (found := pattern.match(path)) is not None:
-                return place.match(method, found.groupdict())
+                return place.match(method, found.groupdict(), headers)
         return Match(self.owner(path))
 
     def owner(self, path: str) -> Dialect:
@@ -112,3 +139,15 @@ class RouteTable:
         place = _Place(path)
         self._patterns.append((pattern, place))
         return place
+
+
+def keys_of(body: bytes) -> frozenset[str]:
+    """The keys of a JSON object; none where the body is something else."""
+    try:
+        return frozenset(msgspec.json.decode(body, type=dict[str, msgspec.Raw]))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return frozenset()
+
+
+def _chosen(endpoint: Endpoint, method: str, headers: Mapping[str, str]) -> bool:
+    return endpoint.method == method and endpoint.when is not None and endpoint.when(headers)

@@ -8,15 +8,17 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from types import FrameType
 from typing import Any, TypeVar, cast
 
 import uvicorn
+from msgspec import Struct
 
 from dragoman import __version__
 from dragoman.http.app import HttpApp
 from dragoman.http.listener import Listener, listen
+from dragoman.http.ports import Ports
 from dragoman.http.protocol import GuardedConfig, GuardedProtocol
 
 Announce = Callable[[Listener], None]
@@ -29,15 +31,25 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger(__name__)
 
 
+class Extra(Struct, frozen=True):
+    """Another application on a port of its own; `flag` is what chooses that."""
+
+    app: HttpApp
+    flag: str
+
+
 class HttpServer:
-    """One server for one application.
+    """One server for one application, and for those of `extra` on ports of their own, which share its drain and its
+    options but for address and port.
 
     `stop()` once: drain, that is refuse new requests with 503, let running ones finish for `options.drain` seconds,
     then cancel them. `stop()` again: cancel at once. SIGINT and SIGTERM call it.
     """
 
-    def __init__(self, app: HttpApp) -> None:
+    def __init__(self, app: HttpApp, extra: Sequence[Extra] = ()) -> None:
         self._app = app
+        self._extra = tuple(extra)
+        self._others: tuple[Listener, ...] = ()
         self._listener: Listener | None = None
         self._uvicorn: _Uvicorn | None = None
         self._drainer: asyncio.Task[None] | None = None
@@ -48,7 +60,24 @@ class HttpServer:
         """Listen, before anything slow is done. Raises Unavailable when the address cannot be had."""
         if self._listener is None:
             self._listener = listen(self._app.options.host, self._app.options.port)
+            try:
+                for one in self._extra:
+                    opened = listen(one.app.options.host, one.app.options.port, one.flag)
+                    self._others = (*self._others, opened)
+            except BaseException:
+                self._close()
+                raise
         return self._listener
+
+    @property
+    def others(self) -> tuple[Listener, ...]:
+        """Where those of `extra` listen, once this is open."""
+        return self._others
+
+    def _close(self) -> None:
+        for listener in (self._listener, *self._others):
+            if listener is not None:
+                listener.close()
 
     async def serve(self, announce: Announce | None = None, *, signals: bool = True) -> None:
         """Serve until stopped. `announce` is called once requests are answered.
@@ -63,7 +92,8 @@ class HttpServer:
             with self._signals() if signals else contextlib.nullcontext():
                 async with self._app.lifespan():
                     self._starting, self._uvicorn = None, server
-                    await server.serve(sockets=list(listener.sockets))
+                    sockets = [sock for one in (listener, *self._others) for sock in one.sockets]
+                    await server.serve(sockets=sockets)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if not self._gave_up or task is None:
@@ -73,7 +103,7 @@ class HttpServer:
             if self._drainer is not None:
                 self._drainer.cancel()
             server.close()
-            listener.close()
+            self._close()
 
     def stop(self) -> None:
         """Drain; called again, stop at once. To be called on the server's event loop.
@@ -112,7 +142,7 @@ class HttpServer:
     def _config(self) -> GuardedConfig:
         options = self._app.options
         config = GuardedConfig(
-            cast("Any", self._app),
+            cast("Any", self._application()),
             http=GuardedProtocol,
             ws="none",
             lifespan="off",
@@ -129,6 +159,12 @@ class HttpServer:
         config.header_timeout = options.body_timeout
         config.refuse = self._app.refuse
         return config
+
+    def _application(self) -> HttpApp | Ports:
+        if not self._extra:
+            return self._app
+        apps = {one.port: extra.app for one, extra in zip(self._others, self._extra, strict=True)}
+        return Ports(self._app, apps)
 
     @contextlib.contextmanager
     def _signals(self) -> Generator[None]:

@@ -58,6 +58,11 @@ class BatchRunner:
         """Batches being worked on here."""
         return len(self._jobs)
 
+    @property
+    def max_rows(self) -> int:
+        """How many rows a batch may have."""
+        return self._rules.batch.max_rows
+
     async def start(self) -> None:
         """Take up what a dead server left and clear away what has expired. Raises StorageFailure."""
         await self._keep()

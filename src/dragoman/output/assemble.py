@@ -97,6 +97,7 @@ def _close(index: int, choice: _OpenChoice) -> Choice:
         logprobs=tuple(choice.logprobs),
         timings=finished.timings,
         slot=finished.slot,
+        held=finished.held,
         kept=finished.kept,
         prompt_text=choice.prompt_text,
         prompt_head=choice.prompt_head,

@@ -307,7 +307,8 @@ class ReplyPipeline:
         self._parts.close()
         slot = report.slot if report is not None else 0
         why, usage, timings = self._why(finish), self._usage(report), self._timings(report)
-        self._parts.events.append(Finished(self._choice, why, usage, timings, slot, self.repairs, self._kept))
+        held = report.held if report is not None else None
+        self._parts.events.append(Finished(self._choice, why, usage, timings, slot, self.repairs, self._kept, held))
 
     def _drain(self, *, cut: bool) -> None:
         self._flush_character()

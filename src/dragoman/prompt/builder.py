@@ -19,8 +19,10 @@ from dragoman.prompt.caps import TemplateCaps, probe_caps
 from dragoman.prompt.continuation import open_turn, render_open
 from dragoman.prompt.controls import thinking_of, unsaid
 from dragoman.prompt.efforts import probe_efforts
+from dragoman.prompt.go.chat import render_go
 from dragoman.prompt.infill import infill_ids
-from dragoman.prompt.render import ChatRenderer
+from dragoman.prompt.onward import joined_ids, onward_text
+from dragoman.prompt.render import ChatRenderer, tool_dicts
 from dragoman.prompt.reply_format import detect_reply_format
 from dragoman.prompt.template import ChatTemplate, TemplateSource
 from dragoman.prompt.thinking import ends_thinking, ends_with_opener
@@ -95,9 +97,11 @@ class PromptBuilder:
                 prompt = list(self._raw(msgspec.structs.replace(input.prompt, add_special=False)).ids)
                 return Prompt(ids=tuple(infill_ids(self._tokenizer, input, prompt, self._bos)), text="")
             case ChatInput():
-                return self._chat(input)
+                return self._onward(input) if input.context or input.template else self._chat(input)
 
     def _text(self, chat: ChatInput, turns: Sequence[Turn]) -> str:
+        if chat.template:
+            return render_go(chat, turns, tool_dicts(chat))
         if chat.continue_final:
             return render_open(
                 turns, lambda some, primer: self._renderer.render(chat, some, add_generation_prompt=primer)
@@ -123,6 +127,27 @@ class PromptBuilder:
             thinking_open=self._thinking_open(chat, turns, text),
             prefill=prefill,
             stable_boundary=None if chat.continue_final else self._stable_boundary(chat, turns, text, ids),
+            thinking=unsaid(thinking_of(chat), self._efforts),
+        )
+
+    def _onward(self, chat: ChatInput) -> Prompt:
+        """A prompt that begins with ids, or is rendered by a template of the request's own."""
+        context = self._checked(chat.context, "context")
+        before = b"".join(map(self._tokenizer.token_bytes, context)).decode("utf-8", "replace")
+        turns = self._renderer.read(chat)
+        if chat.template:
+            text = self._text(chat, turns)
+        else:
+            text = onward_text(lambda some: self._text(chat, some), turns, before)
+        ids = (
+            self._encode_rendered(text)
+            if not context
+            else self._tokenizer.encode(text, add_special=False, parse_special=True)
+        )
+        return Prompt(
+            ids=tuple(joined_ids(self._tokenizer, context, ids)),
+            text=before + text,
+            thinking_open=ends_with_opener(text, self._reply_format.think_open),
             thinking=unsaid(thinking_of(chat), self._efforts),
         )
 
@@ -177,7 +202,7 @@ class PromptBuilder:
             if isinstance(piece, str):
                 ids += self._encode_piece(piece, raw, first=index == 0)
             else:
-                ids += self._checked(piece)
+                ids += self._checked(piece, "prompt")
         plain = [piece for piece in raw.pieces if isinstance(piece, str)]
         return Prompt(ids=tuple(ids), text="".join(plain) if len(plain) == len(raw.pieces) else "")
 
@@ -187,11 +212,11 @@ class PromptBuilder:
         doubled = width and ids[:width] == self._bos and ids[width : 2 * width] == self._bos
         return ids[width:] if doubled else ids
 
-    def _checked(self, ids: tuple[int, ...]) -> tuple[int, ...]:
+    def _checked(self, ids: tuple[int, ...], field: str) -> tuple[int, ...]:
         size = self._tokenizer.size
         for token in ids:
             if not 0 <= token < size:
-                raise TokenOutOfRange(token, size, field="prompt")
+                raise TokenOutOfRange(token, size, field=field)
         return ids
 
 

@@ -77,7 +77,7 @@ class ChatRenderer:
 
     def render(self, chat: ChatInput, turns: Sequence[Turn], *, add_generation_prompt: bool) -> str:
         """The prompt text of already read turns. Raises InvalidRequest when the template fails on them."""
-        tools = _tool_dicts(chat)
+        tools = tool_dicts(chat)
         try:
             return self._render(chat, turns, tools, decoded_arguments, add_generation_prompt)
         except InvalidRequest:
@@ -169,7 +169,8 @@ class ChatRenderer:
         return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
-def _tool_dicts(chat: ChatInput) -> list[dict[str, Any]]:
+def tool_dicts(chat: ChatInput) -> list[dict[str, Any]]:
+    """The tools a template is given; none where none may be called."""
     return [] if chat.tool_choice.mode == "none" else [_tool_dict(tool) for tool in chat.tools]
 
 

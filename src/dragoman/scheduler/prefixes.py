@@ -133,6 +133,18 @@ class Prefixes:
         except Exception:
             log.exception("the prefix of request %s could not be cached", sequence.id)
 
+    def find(self, namespace: str, tokens: tuple[int, ...]) -> Hit | None:
+        """What is kept of the beginning of `tokens`, all of them included."""
+        return None if self._cache is None or not tokens else self._cache.take(namespace, (*tokens, tokens[-1]))
+
+    def hold(self, namespace: str, tokens: tuple[int, ...], snapshot: Snapshot) -> bool:
+        """Keep the state after `tokens`; whether there was room."""
+        if self._cache is None:
+            return False
+        self._cache.put(namespace, tokens, snapshot, "answer")
+        found = self.find(namespace, tokens)
+        return found is not None and found.length == len(tokens)
+
     def shrink(self, room: int | None) -> None:
         """Evict until the cache takes at most `room` bytes; what cannot evict is left alone."""
         if room is None or self._evicting is None:

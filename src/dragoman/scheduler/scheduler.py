@@ -27,6 +27,7 @@ from dragoman.scheduler.queue import WaitingQueue
 from dragoman.scheduler.sequence import Sequence
 from dragoman.scheduler.shares import shares_of
 from dragoman.scheduler.sharing import Sharing
+from dragoman.scheduler.states import RowStates
 from dragoman.scheduler.tally import Tally
 
 log = logging.getLogger(__name__)
@@ -155,6 +156,10 @@ class Scheduler:
         """What has gathered since the last step or settle; without a step only ends that took no work."""
         news, self._news = self._news, []
         return news
+
+    def states(self) -> RowStates:
+        """The states of rows that have ended, kept or computed anew where a row is free."""
+        return RowStates(self._engine, self._prefixes, self._free_rows[0] if self._free_rows else None)
 
     @property
     def _rows(self) -> tuple[Sequence, ...]:

@@ -81,6 +81,9 @@ class BatchDesk:
     async def _check(self, request: BatchCreate) -> None:
         if self._runner.running >= MAX_ACTIVE:
             raise Overloaded(f"{MAX_ACTIVE} batches are at work on this server.", retry_after=60)
+        if len(request.rows) > self._runner.max_rows:
+            most = self._runner.max_rows
+            raise InvalidField(f"requests: a batch may have {most} of them here.", field="requests")
         if request.input_file is None:
             return
         file = await self._stores.files.get(request.input_file, request.tenant)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from dragoman.core.adapters import AdapterScale
 from dragoman.core.errors import ContextLengthExceeded, InvalidField, TokenOutOfRange, UnsupportedField
-from dragoman.core.exchange import EngineRequest
+from dragoman.core.exchange import EngineRequest, Shift
 from dragoman.core.inforce import InForce
 from dragoman.core.model import Capabilities
 from dragoman.core.prompt import Prompt
@@ -47,6 +47,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
     prompt_text: str
     sampling: SamplingSpec
     max_tokens: int
+    shift: Shift | None = None
     grammar: str | None = None
     contract: Contract | None = None
     unenforced: str = ""
@@ -74,6 +75,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
             cache=self.request.cache,
             stable_boundary=self.prompt.stable_boundary,
             slot=None if answer else self.request.slot,
+            shift=self.shift,
         )
 
 
@@ -86,7 +88,8 @@ def prepare(model: ServedModel, request: Request, limits: AnswerLimits) -> Prepa
     check_bias(sampling, model.tokenizer.size)
     prompt, binding = _bound(model, request, limits)
     contract = Contract(binding.constraint, model.compiler, bound=binding.grammar is not None)
-    max_tokens = token_limit(request, len(prompt.ids), model.backend.context_length, limits)
+    shift = Shift(request.keep, request.discard) if model.backend.capabilities.shift else None
+    max_tokens = token_limit(request, len(prompt.ids), model.backend.context_length, limits, shift=shift is not None)
     return Prepared(
         request=request,
         prompt=prompt,
@@ -94,11 +97,12 @@ def prepare(model: ServedModel, request: Request, limits: AnswerLimits) -> Prepa
         # A bound answer is over when its grammar is, whatever the client thinks of end tokens.
         sampling=sampling if binding.grammar is None else msgspec.structs.replace(sampling, ignore_eos=None),
         max_tokens=max_tokens,
+        shift=shift,
         grammar=binding.grammar,
         contract=None if contract.empty else contract,
         unenforced=binding.unenforced,
         closing=closing_of(model, prompt, binding, max_tokens),
-        in_force=in_force,
+        in_force=msgspec.structs.replace(in_force, prompt=prompt.ids),
         adapters=adapters_of(model, request),
     )
 
@@ -143,6 +147,11 @@ def _ids(tokenizer: Tokenizer, text: str, *, special: bool) -> list[int]:
     return tokenizer.encode(text, add_special=False, parse_special=special)
 
 
+def prompt_of(model: ServedModel, request: Request, limits: AnswerLimits) -> Prompt:
+    """The prompt of a request as `prepare` renders it. Raises InvalidRequest and its kin."""
+    return _bound(model, request, limits)[0]
+
+
 def _bound(model: ServedModel, request: Request, limits: AnswerLimits) -> tuple[Prompt, Binding]:
     """The prompt and what binds its answer; where nothing can, the prompt says it in words."""
     prompt = model.builder.build(request.input)
@@ -182,12 +191,15 @@ def check_bias(sampling: SamplingSpec, vocab_size: int) -> None:
             raise TokenOutOfRange(token, vocab_size, field="logit_bias")
 
 
-def token_limit(request: Request, n_prompt: int, n_ctx: int, limits: AnswerLimits) -> int:
-    """How many tokens may be sampled: the request's limit or the default, clamped to the room left in the window."""
+def token_limit(request: Request, n_prompt: int, n_ctx: int, limits: AnswerLimits, *, shift: bool = False) -> int:
+    """How many tokens may be sampled: the request's limit or the default, clamped to the room left in the window unless
+    that is shifted."""
     room = n_ctx - n_prompt
     if room < 1:
         raise ContextLengthExceeded(n_prompt, n_ctx)
     wanted = request.max_tokens
+    if shift:
+        return max(1, limits.default_max_tokens if wanted is None else wanted)
     if wanted is None:
         return min(room, limits.default_max_tokens)
     if wanted > room and limits.strict_max_tokens:

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequ
 from typing import Any, Protocol, runtime_checkable
 
 from dragoman.backend.base import TokenStream
+from dragoman.core.edits import AppliedEdit
 from dragoman.core.errors import DragomanError
 from dragoman.core.events import Event, Failed
 from dragoman.core.inforce import InForce
@@ -146,13 +147,14 @@ class EventStream:
     """The events of one reply, in batches. Iterate it once; `aclose` cancels all work at any time, even before the
     first item, which an async generator alone would not. `unenforced` says why the answer is not held to the form that
     was asked for, '' where it is; `in_force` what each request came to; `dropped_thoughts` how many replayed thoughts
-    were not believed."""
+    were not believed, `applied_edits` what was left out of the conversation."""
 
     def __init__(self, runs: Run, choices: int, unenforced: str = "", in_force: tuple[InForce, ...] = ()) -> None:
         self.choices = choices
         self.in_force = in_force
         self.unenforced = unenforced
         self.dropped_thoughts = 0
+        self.applied_edits: tuple[AppliedEdit, ...] = ()
         self._runs = runs
         self._batches = runs.batches()
 

@@ -13,7 +13,9 @@ from dragoman.core.operations import (
     Tokenized,
     TokenizeRequest,
 )
+from dragoman.service.edits import edited
 from dragoman.service.models import ServedModel
+from dragoman.service.prepare import AnswerLimits, prompt_of
 
 
 def tokenize(model: ServedModel, request: TokenizeRequest) -> Tokenized:
@@ -36,6 +38,8 @@ def render(model: ServedModel, request: RenderRequest) -> Rendered:
     return Rendered(model.builder.render(request.input))
 
 
-def count(model: ServedModel, request: CountRequest) -> Counted:
+def count(model: ServedModel, request: CountRequest, limits: AnswerLimits) -> Counted:
     """Prompt tokens of a request, as generation would count them."""
-    return Counted(len(model.builder.build(request.request.input).ids))
+    shorter = edited(request.request, lambda chat: len(model.builder.build(chat).ids))
+    tokens = len(prompt_of(model, shorter.request, limits).ids)
+    return Counted(tokens, tokens + shorter.saved)

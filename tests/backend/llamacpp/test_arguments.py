@@ -26,6 +26,7 @@ def flags(**fields: Any) -> str:
         ({"kv_bits": 4, "flash_attention": "on"}, "-ctk q4_0 -ctv q4_0 -fa on"),
         ({"flash_attention": "off"}, "-fa off"),
         ({"kv_unified": True}, "-kvu"),
+        ({"context_shift": True}, "--context-shift"),
         (
             {"draft_model": "d.gguf", "draft_max": 6, "draft_p_min": 0.25},
             "--spec-type draft-simple -md d.gguf --draft-max 6 --draft-p-min 0.25",

@@ -10,6 +10,7 @@ import pytest
 from dragoman.backend.llamacpp.wire import (
     MINUS_INFINITY,
     Entry,
+    Frame,
     SlotNow,
     distribution_body,
     finish_of,
@@ -20,7 +21,7 @@ from dragoman.backend.llamacpp.wire import (
     work_of,
 )
 from dragoman.core.errors import EngineFailure
-from dragoman.core.exchange import EngineFinish, EngineRequest, Progress
+from dragoman.core.exchange import EngineFinish, EngineRequest, Progress, Shift
 from dragoman.core.logprobs import TokenLogprob
 from dragoman.core.request import CacheHints
 from dragoman.core.sampling import SamplingSpec
@@ -135,3 +136,11 @@ def test_a_slot_is_recognised_by_the_length_of_its_prompt() -> None:
     assert not slot.runs(9)
     assert not SlotNow(is_processing=False, n_prompt_tokens=36, next_token=[SlotNow.Next(33)]).runs(3)
     assert SlotNow().decoded == 0
+
+
+def test_a_window_that_shifts_is_told_how_and_ends_nothing() -> None:
+    body = streamed(shift=Shift(keep=-1, discard=3))
+    assert (body["n_keep"], body["n_discard"]) == (-1, 3)
+    assert not {"n_keep", "n_discard"} & set(streamed())
+    frame = Frame(stop=True, stop_type="limit", truncated=True)
+    assert (finish_of(frame), finish_of(frame, shifts=True)) == (EngineFinish.CONTEXT, EngineFinish.LENGTH)

@@ -8,7 +8,7 @@ import pytest
 from anthropic.types import ErrorResponse
 
 from dragoman.core import errors
-from dragoman.dialects.anthropic.errors import anthropic_error
+from dragoman.dialects.anthropic.errors import ThreadsUnsupported, anthropic_error
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,9 @@ def test_case_28_overflow_in_the_words_agents_look_for() -> None:
 def test_remedy_follows_the_message() -> None:
     body = json.loads(anthropic_error(errors.UnsupportedField("No.", field="x", remedy="Leave it out."), "r").body)
     assert body["error"]["message"] == "No. Leave it out."
+
+
+def test_threads_are_refused_as_the_sdk_understands_it() -> None:
+    error = json.loads(anthropic_error(ThreadsUnsupported(), "req_1").body)["error"]
+    assert error["details"] == {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
+    assert "details" not in json.loads(anthropic_error(errors.InvalidRequest("m"), "req_1").body)["error"]

@@ -12,14 +12,15 @@ from dragoman.core.messages import MediaPart, Message, ReasoningPart, TextPart, 
 from dragoman.core.operations import CountRequest
 from dragoman.core.request import ChatInput, OutputFormat, Request, Thinking
 from dragoman.core.sampling import SamplingSpec
+from dragoman.core.signatures import UNSIGNED, Signatures
 from dragoman.core.tools import Tool, ToolChoice
 from dragoman.dialects.anthropic.endpoints import DIALECT
 from dragoman.dialects.anthropic.read import read_count, read_messages
-from dragoman.dialects.anthropic.signature import sign
 from dragoman.dialects.base import GenerateCall, StaticCall
 from tests.dialects.wire import captures, post
 
 PATH = "/v1/messages"
+SIGNER = Signatures(b"k" * 32).signer("m")
 HI: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
 LOOK = {"name": "look", "description": "d", "input_schema": {"type": "object"}}
 
@@ -68,7 +69,7 @@ def test_claude_code_first_turn() -> None:
     assert len(system) == 3
     assert isinstance(system[0], TextPart)
     assert system[0].text.startswith("x-anthropic-billing-header:")
-    assert read.input.thinking == Thinking("on", "high")
+    assert read.input.thinking == Thinking("on", "high", preserve=True)
     assert read.cache.session == "00000000-0000-4000-8000-000000000034"
     assert read.max_tokens == 32000
     assert len(read.input.tools) == len(json.loads(wire.body)["tools"])
@@ -113,8 +114,16 @@ def test_sampling(body: dict[str, Any], spec: SamplingSpec) -> None:
         ({"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "messages[0].content[0].type"),
         ({"system": [{"type": "tool_use"}]}, "system[0].type"),
         ({"stop_sequences": ["x"] * 65}, "stop_sequences"),
-        ({"thinking": {"type": "enabled", "budget_tokens": 10}}, "thinking.budget_tokens"),
-        ({"thinking": {"type": "enabled", "budget_tokens": 0}}, "thinking.budget_tokens"),
+        ({"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 1024}, "thinking.budget_tokens"),
+        ({"thinking": {"type": "enabled", "budget_tokens": 1023}, "max_tokens": 9999}, "thinking.budget_tokens"),
+        ({"thinking": {"type": "adaptive", "display": "loud"}}, "thinking.display"),
+        ({"service_tier": "gold"}, "service_tier"),
+        ({"speed": "warp"}, "speed"),
+        ({"inference_geo": 5}, "inference_geo"),
+        ({"container": 5}, "container"),
+        ({"metadata": {"user_id": 5}}, "metadata.user_id"),
+        ({"cache_control": {"type": "eternal"}}, "cache_control.type"),
+        ({"tools": [LOOK, LOOK]}, "tools[1].name"),
         ({"thinking": {"type": "sometimes"}}, "thinking.type"),
         ({"output_config": {"effort": "huge"}}, "output_config.effort"),
         ({"output_config": {"format": {"type": "xml"}}}, "output_config.format.type"),
@@ -187,7 +196,9 @@ def test_broken_json() -> None:
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({"mcp_servers": [{"type": "url"}]}, "mcp_servers"),
+        ({"compaction": {"type": "summarize"}}, "compaction"),
+        ({"thread": {"type": "create"}}, "thread"),
+        ({"messages": [{"role": "user", "content": [{"type": "compaction"}]}]}, "messages[0].content[0].type"),
         (
             {
                 "messages": [
@@ -208,21 +219,28 @@ def test_fields_that_change_nothing_are_silent() -> None:
     found = call(
         metadata={},
         service_tier="auto",
-        context_management={"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        context_management={"edits": []},
         betas=["x"],
-        cache_control={"type": "ephemeral"},
+        cache_control={"type": "ephemeral", "ttl": "1h"},
         container=None,
         mcp_servers=[],
         inference_geo="eu",
         speed="fast",
+        diagnostics={},
+        fallbacks="default",
     )
     assert found.ignored == ()
     assert found.requests == call().requests
 
 
 def test_unknown_fields_and_hosted_tools_are_listed() -> None:
-    found = call(zebra=1, tools=[{"type": "web_search_20250305", "name": "web_search"}, LOOK])
-    assert found.ignored == ("zebra", "tools[0]")
+    found = call(
+        zebra=1,
+        tools=[{"type": "web_search_20250305", "name": "web_search"}, LOOK],
+        mcp_servers=[{"type": "url", "name": "x", "url": "y"}],
+        output_config={"task_budget": {"type": "tokens", "total": 5}},
+    )
+    assert found.ignored == ("zebra", "tools[0]", "mcp_servers", "output_config.task_budget")
     assert isinstance(found.requests[0].input, ChatInput)
     assert found.requests[0].input.tools == (Tool("look", "d", {"type": "object"}, field="tools[1].input_schema"),)
 
@@ -234,12 +252,22 @@ def test_unknown_fields_and_hosted_tools_are_listed() -> None:
         ({"thinking": {"type": "disabled"}}, Thinking("off")),
         ({"thinking": {"type": "adaptive"}}, Thinking("on")),
         ({"thinking": {"type": "between_tools"}}, Thinking("on")),
-        ({"thinking": {"type": "enabled", "budget_tokens": 8}}, Thinking("on", None, 8)),
+        ({"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 1025}, Thinking("on", None, 1024)),
+        ({"thinking": {"type": "adaptive", "budget_tokens": 8}}, Thinking("on")),
+        ({"thinking": {"type": "adaptive", "display": "omitted"}}, Thinking("on")),
+        ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "none"}}, Thinking("off", "none")),
         ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}}, Thinking("on", "max")),
     ],
 )
 def test_thinking(body: dict[str, Any], wanted: Thinking) -> None:
     assert chat(**body).thinking == wanted
+
+
+def test_interleaved_thoughts_may_have_a_larger_budget() -> None:
+    thinking = {"type": "enabled", "budget_tokens": 2048}
+    found = call({"anthropic-beta": "x,interleaved-thinking-2025-05-14"}, thinking=thinking, max_tokens=1024)
+    assert isinstance(found.requests[0].input, ChatInput)
+    assert found.requests[0].input.thinking.budget == 2048
 
 
 @pytest.mark.parametrize("name", ["output_config", "output_format"])
@@ -364,13 +392,18 @@ def test_results_become_tool_messages_in_their_place() -> None:
     )
 
 
-def test_thinking_blocks() -> None:
+def test_only_thoughts_signed_for_this_wire_may_be_believed() -> None:
+    ours, carrying, other = (SIGNER.sign(kind, "hm") for kind in ("thinking", "thinkingc", "reasoning"))
     found = turns(
         {
             "role": "assistant",
             "content": [
-                {"type": "thinking", "thinking": "hm", "signature": "s"},
-                {"type": "thinking", "thinking": "", "signature": sign("restored")},
+                {"type": "thinking", "thinking": "hm", "signature": ours},
+                {"type": "thinking", "thinking": "", "signature": carrying},
+                {"type": "redacted_thinking", "data": carrying},
+                {"type": "thinking", "thinking": "hm"},
+                {"type": "thinking", "thinking": "hm", "signature": "EqQBCkYIBBgC"},
+                {"type": "thinking", "thinking": "", "signature": other},
                 {"type": "redacted_thinking", "data": "x"},
                 {"type": "text", "text": "ok"},
             ],
@@ -378,9 +411,13 @@ def test_thinking_blocks() -> None:
         {"role": "user", "content": "next"},
     )
     assert found[0].parts == (
-        ReasoningPart("hm", "s"),
-        ReasoningPart("restored", sign("restored")),
-        ReasoningPart("", "x"),
+        ReasoningPart("hm", ours),
+        ReasoningPart("", carrying),
+        ReasoningPart("", carrying),
+        ReasoningPart("hm", UNSIGNED),
+        ReasoningPart("hm", UNSIGNED),
+        ReasoningPart("", UNSIGNED),
+        ReasoningPart("", UNSIGNED),
         TextPart("ok"),
     )
 
@@ -415,6 +452,7 @@ def test_blocks(block: dict[str, Any], parts: tuple[Any, ...]) -> None:
     [
         ({"role": "assistant", "content": "The"}, True),
         ({"role": "assistant", "content": ""}, False),
+        ({"role": "assistant", "content": [{"type": "text", "text": "a "}, {"type": "text", "text": "b"}]}, True),
         ({"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "x", "input": {}}]}, False),
         ({"role": "user", "content": "x"}, False),
     ],
@@ -422,6 +460,13 @@ def test_blocks(block: dict[str, Any], parts: tuple[Any, ...]) -> None:
 def test_prefill(last: dict[str, Any], continues: bool) -> None:
     found = chat(messages=[*HI, last])
     assert (found.continue_final, found.add_generation_prompt) == (continues, not continues)
+
+
+@pytest.mark.parametrize("text", ["The ", "The\n", " "])
+def test_a_prefill_must_not_end_in_white_space(text: str) -> None:
+    with pytest.raises(InvalidField, match="trailing whitespace"):
+        turns(*HI, {"role": "assistant", "content": text})
+    assert turns(*HI, {"role": "assistant", "content": text}, *HI)
 
 
 def test_empty_turns_are_kept() -> None:
@@ -460,7 +505,7 @@ def test_recorded_agents_can_be_counted() -> None:
 
 def test_endpoints() -> None:
     rows = {(row.method, row.path): row for row in DIALECT.endpoints}
-    assert set(rows) == {("POST", "/v1/messages"), ("POST", "/v1/messages/count_tokens"), ("HEAD", "/"), ("GET", "/")}
+    assert {("POST", "/v1/messages"), ("POST", "/v1/messages/count_tokens"), ("HEAD", "/"), ("GET", "/")} <= set(rows)
     root = rows["HEAD", "/"]
     assert root.public
     assert isinstance(root.read(post("/", b"")), StaticCall)

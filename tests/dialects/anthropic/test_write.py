@@ -7,28 +7,43 @@ from typing import Any
 
 import msgspec
 import pytest
+from anthropic.lib.streaming._beta_messages import accumulate_event as accumulate_beta
 from anthropic.lib.streaming._messages import accumulate_event
 from anthropic.types import Message, MessageTokensCount, RawMessageStreamEvent
+from anthropic.types.beta import BetaMessage, BetaMessageTokensCount, BetaRawMessageStreamEvent
+from httpx2 import Headers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from dragoman.core.answer import Answer, AnswerPart, Choice
+from dragoman.core.edits import AppliedEdit, ThinkingEdit, ToolUseEdit
 from dragoman.core.errors import EngineFailure
 from dragoman.core.events import Failed, Finished, PartDelta, PartEnd, PartStart, PromptProgress, Started
 from dragoman.core.finish import Finish, FinishReason
 from dragoman.core.operations import Counted
+from dragoman.core.signatures import Signatures
 from dragoman.core.usage import Usage
-from dragoman.dialects.anthropic.signature import carried, sign
-from dragoman.dialects.anthropic.write import PING, MessageWriter, write_count
+from dragoman.dialects.anthropic.write import PING, MessageWriter, ReplyRules, write_count, write_edited_count
 from tests.dialects.answers import CONTEXT, Script, scripts, written
 
 EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
+BETA_EVENT: TypeAdapter[Any] = TypeAdapter(BetaRawMessageStreamEvent)
 
 
-def stream(script: Script, **options: bool) -> list[dict[str, Any]]:
+SIGNATURES = Signatures(b"k" * 32)
+SIGNED = msgspec.structs.replace(CONTEXT, signer=SIGNATURES.signer(CONTEXT.card.id))
+EDITS = (AppliedEdit(ThinkingEdit(1), 2, 30), AppliedEdit(ToolUseEdit(over_uses=0), 3, 40))
+
+
+def writer_of(**options: Any) -> MessageWriter:
+    context = msgspec.structs.replace(SIGNED, edits=EDITS if options.get("report_edits") else ())
+    return MessageWriter(context, ReplyRules(**{"max_tokens": 3, **options}))
+
+
+def stream(script: Script, **options: Any) -> list[dict[str, Any]]:
     """The events of a stream without pings; each frame is named after its type."""
-    frames = written(MessageWriter(CONTEXT, **options), script)
+    frames = written(writer_of(**options), script)
     events = [json.loads(data) for _, data in frames]
     assert [name for name, _ in frames] == [event["type"] for event in events]
     return [event for event in events if event["type"] != "ping"]
@@ -44,15 +59,31 @@ def folded(events: list[dict[str, Any]]) -> dict[str, Any]:
     return snapshot.to_dict()
 
 
-def whole(script: Script, **options: bool) -> dict[str, Any]:
-    body = MessageWriter(CONTEXT, **options).whole(script.answer)
+def whole(script: Script, **options: Any) -> dict[str, Any]:
+    body = writer_of(**options).whole(script.answer)
     return Message.model_validate_json(body, strict=True).to_dict()
 
 
 @settings(deadline=None, max_examples=40)
+@given(script=scripts(), omit=st.booleans(), limit=st.integers(1, 20))
+def test_folded_stream_equals_whole(script: Script, omit: bool, limit: int) -> None:
+    options = {"omit_thinking": omit, "max_tokens": limit}
+    assert folded(stream(script, **options)) == whole(script, **options) | {"stop_details": None}
+
+
+@settings(deadline=None, max_examples=20)
 @given(script=scripts(), omit=st.booleans())
-def test_folded_stream_equals_whole(script: Script, omit: bool) -> None:
-    assert folded(stream(script, omit_thinking=omit)) == whole(script, omit_thinking=omit) | {"stop_details": None}
+def test_folded_beta_stream_equals_whole_with_its_edits(script: Script, omit: bool) -> None:
+    options = {"omit_thinking": omit, "report_edits": True}
+    snapshot: Any = None
+    buffers: dict[int, bytes] = {}
+    for event in stream(script, **options):
+        typed = BETA_EVENT.validate_python(event)
+        snapshot = accumulate_beta(event=typed, current_snapshot=snapshot, json_bufs=buffers, request_headers=Headers())
+    body = BetaMessage.model_validate_json(writer_of(**options).whole(script.answer), strict=True)
+    assert snapshot.to_dict() == body.to_dict() | {"stop_details": None}
+    assert body.context_management is not None
+    assert [edit.cleared_input_tokens for edit in body.context_management.applied_edits] == [30, 40]
 
 
 @settings(deadline=None, max_examples=40)
@@ -92,7 +123,7 @@ def script_of(parts: tuple[AnswerPart, ...], finish: Finish) -> Script:
         (Finish(FinishReason.EOS), "end_turn", None),
         (Finish(FinishReason.NONE), "end_turn", None),
         (Finish(FinishReason.LENGTH), "max_tokens", None),
-        (Finish(FinishReason.CONTEXT), "max_tokens", None),
+        (Finish(FinishReason.CONTEXT), "model_context_window_exceeded", None),
         (Finish(FinishReason.TOOL_CALLS), "tool_use", None),
         (Finish(FinishReason.STOP, "lo wo"), "stop_sequence", "lo wo"),
     ],
@@ -112,8 +143,29 @@ def test_case_36_real_usage_at_the_start() -> None:
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 4,
     }
-    assert last["usage"] == first["message"]["usage"] | {"output_tokens": 3}
-    assert MessageTokensCount.model_validate_json(write_count(Counted(9))).input_tokens == 9
+    assert last["usage"] == first["message"]["usage"] | {
+        "output_tokens": 3,
+        "output_tokens_details": {"thinking_tokens": 0},
+    }
+    assert MessageTokensCount.model_validate_json(write_count(Counted(9))).to_dict() == {"input_tokens": 9}
+    edited = BetaMessageTokensCount.model_validate_json(write_edited_count(Counted(9, 12)))
+    assert edited.to_dict() == {"input_tokens": 9, "context_management": {"original_input_tokens": 12}}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "limit", "reason"),
+    [
+        (4093, 4, "model_context_window_exceeded"),
+        (4093, 3, "max_tokens"),
+        (4092, 4, "max_tokens"),
+    ],
+)
+def test_a_limit_beyond_the_window_is_the_windows(prompt: int, limit: int, reason: str) -> None:
+    usage = Usage(prompt, 3)
+    finish = Finish(FinishReason.LENGTH)
+    part = AnswerPart("text", "hel")
+    answer = Answer((Choice(index=0, parts=(part,), finish=finish, usage=usage),))
+    assert whole(Script((), answer), max_tokens=limit)["stop_reason"] == reason
 
 
 def test_empty_answer_has_no_blocks() -> None:
@@ -123,7 +175,7 @@ def test_empty_answer_has_no_blocks() -> None:
 
 
 def test_ping_follows_the_start() -> None:
-    frames = MessageWriter(CONTEXT).frames(Started(0, 1))
+    frames = writer_of().frames(Started(0, 1))
     assert [frame.event for frame in frames] == ["message_start", "ping"]
     assert frames[1] == PING
     assert json.loads(PING.data) == {"type": "ping"}
@@ -144,7 +196,7 @@ def test_tool_use_is_opened_even_without_arguments() -> None:
 
 def test_whole_arguments_keep_their_numbers() -> None:
     part = AnswerPart("tool_call", '{"n": 12345678901234567890123, "x": 1.10}', "c", "f")
-    body = MessageWriter(CONTEXT).whole(script_of((part,), Finish(FinishReason.TOOL_CALLS)).answer)
+    body = writer_of().whole(script_of((part,), Finish(FinishReason.TOOL_CALLS)).answer)
     assert b'"input":{"n": 12345678901234567890123, "x": 1.10}' in body
 
 
@@ -156,7 +208,10 @@ def test_of_a_cut_call_the_complete_members_are_told(text: str, input_: dict[str
 
 def test_thinking_blocks_carry_a_signature() -> None:
     script = script_of((AnswerPart("reasoning", "hm"), AnswerPart("text", "ok")), Finish(FinishReason.EOS))
-    assert whole(script)["content"][0] == {"type": "thinking", "thinking": "hm", "signature": sign()}
+    block = whole(script)["content"][0]
+    assert (block["type"], block["thinking"]) == ("thinking", "hm")
+    assert SIGNATURES.verify(block["signature"], model=CONTEXT.card.id, text="hm") == "hm"
+    assert SIGNATURES.verify(block["signature"], model=CONTEXT.card.id, text="hum") is None
     kinds = [event["delta"]["type"] for event in stream(script) if event["type"] == "content_block_delta"]
     assert kinds == ["thinking_delta", "signature_delta", "text_delta"]
 
@@ -165,19 +220,14 @@ def test_omitted_thinking_travels_in_the_signature() -> None:
     script = script_of((AnswerPart("reasoning", "hm ünd"),), Finish(FinishReason.EOS))
     [block] = whole(script, omit_thinking=True)["content"]
     assert block["thinking"] == ""
-    assert carried(block["signature"]) == "hm ünd"
+    assert SIGNATURES.verify(block["signature"], model=CONTEXT.card.id) == "hm ünd"
     deltas = [event["delta"] for event in stream(script, omit_thinking=True) if event["type"] == "content_block_delta"]
     assert [delta["type"] for delta in deltas] == ["signature_delta"]
 
 
-@pytest.mark.parametrize("signature", ["", "EqQBCkYIBBgC", "dragoman1.%%%", "dragoman1./w==", "dragoman1._w=="])
-def test_foreign_or_damaged_signatures_carry_nothing(signature: str) -> None:
-    assert carried(signature) == ""
-
-
 @pytest.mark.parametrize("begun", [False, True])
 def test_error_in_the_stream_is_one_error_event(begun: bool) -> None:
-    writer = MessageWriter(CONTEXT)
+    writer = writer_of()
     if begun:
         writer.frames(Started(0, 1))
     [frame] = writer.frames(Failed(0, EngineFailure("The engine broke.")))
@@ -190,9 +240,9 @@ def test_error_in_the_stream_is_one_error_event(begun: bool) -> None:
 
 
 def test_progress_is_not_written() -> None:
-    assert MessageWriter(CONTEXT).frames(PromptProgress(0, 2, 0, 1, 1.0)) == []
+    assert writer_of().frames(PromptProgress(0, 2, 0, 1, 1.0)) == []
 
 
 def test_foreign_request_ids_are_kept() -> None:
-    writer = MessageWriter(msgspec.structs.replace(CONTEXT, request_id='my"id'))
+    writer = MessageWriter(msgspec.structs.replace(CONTEXT, request_id='my"id'), ReplyRules(max_tokens=1))
     assert json.loads(writer.frames(Started(0, 1))[0].data)["message"]["id"] == 'msg_my"id'

@@ -291,9 +291,14 @@ def test_constraints(fields: dict[str, Any], wanted: OutputFormat | None) -> Non
     ("fields", "problem"),
     [
         ({"json_schema": 5}, "type must be object, but is number"),
-        ({"grammar_lazy": True, "grammar": GBNF, "grammar_triggers": {}}, "type must be array, but is object"),
-        ({"grammar_lazy": True, "grammar": GBNF, "grammar_triggers": [5]}, "type must be object, but is number"),
-        ({"grammar_lazy": True, "grammar": GBNF, "grammar_triggers": [{"type": 1}]}, "grammar_triggers[0].value"),
+        ({"grammar_lazy": True, "grammar": GBNF, "grammar_triggers": {}}, "no triggers set for lazy grammar"),
+        ({"grammar_lazy": True, "grammar": GBNF, "grammar_triggers": [5]}, "cannot use at() with number"),
+        ({"grammar_triggers": "x"}, "cannot use at() with string"),
+        ({"grammar_triggers": [{"type": "x", "value": "a"}]}, "type must be number, but is string"),
+        ({"grammar_triggers": [{"type": 0, "value": "a"}]}, "key 'token' not found"),
+        ({"reasoning_budget_end_tags": ["a", 2]}, "type must be string, but is number"),
+        ({"reasoning_budget_end_tag": ["a"]}, "type must be string, but is array"),
+        ({"grammar_lazy": True, "grammar": GBNF, "grammar_triggers": [{"type": 1}]}, "key 'value' not found"),
     ],
 )
 def test_constraints_of_the_wrong_shape(fields: dict[str, Any], problem: str) -> None:

@@ -1,6 +1,7 @@
 """What Ollama bodies become, and how they are refused."""
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from dragoman.core.errors import DragomanError, ModelNotFound, Overloaded, UnsupportedField
 from dragoman.core.messages import MediaPart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from dragoman.core.operations import CountRequest, ModelRequest
-from dragoman.core.request import ChatInput, OutputFormat, RawInput, Request, Thinking
+from dragoman.core.request import ChatInput, InfillInput, OutputFormat, RawInput, Request, Thinking
 from dragoman.core.sampling import SamplingSpec
 from dragoman.dialects.base import GenerateCall, SmallCall, WireRequest
 from dragoman.dialects.ollama.endpoints import DIALECT
@@ -197,11 +198,68 @@ def test_generate_inputs() -> None:
     assert generate(context=[], suffix="", template="", width=5).ignored == ("width",)
 
 
-@pytest.mark.parametrize("fields", [{"suffix": "x"}, {"template": "{{ .Prompt }}"}, {"context": [1]}])
-def test_what_would_change_the_answer_is_refused_by_name(fields: dict[str, Any]) -> None:
+def test_conversations_go_on_and_templates_are_passed_on() -> None:
+    prompt = generate(context=[1, 2], template="{{ .Prompt }}").requests[0].input
+    assert isinstance(prompt, ChatInput)
+    assert (prompt.context, prompt.template) == ((1, 2), "{{ .Prompt }}")
+
+
+def test_a_gap() -> None:
+    gap = generate(suffix="end").requests[0].input
+    assert isinstance(gap, InfillInput)
+    assert (gap.prompt, gap.suffix, gap.field) == (RawInput(("hi",)), "end", "suffix")
+    assert generate(suffix="end", raw=True).requests[0].input == gap
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"suffix": "x", "template": "y"}, "template"),
+        ({"suffix": "x", "context": [1]}, "context"),
+        ({"suffix": "x", "system": "y"}, "system"),
+        ({"raw": True, "context": [1]}, "context"),
+        ({"raw": True, "template": "y"}, "template"),
+        ({"raw": True, "images": ["QUJD"]}, "images"),
+    ],
+)
+def test_contradictions_are_refused_by_name(fields: dict[str, Any], field: str) -> None:
     with pytest.raises(UnsupportedField) as raised:
         generate(**fields)
-    assert raised.value.field == next(iter(fields))
+    assert raised.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, math.inf), (-1, math.inf), ("-1m", math.inf), (0, 0.0), ("0", 0.0), ("0s", 0.0), (90, 90.0),
+        ("5m", 300.0), ("1h30m", 5400.0), ("1.5h", 5400.0), ("250ms", 0.25), ("+2s", 2.0), (1e300, math.inf),
+        ("24h", 86400.0),
+    ],
+)  # fmt: skip
+def test_how_long_to_keep(value: float | str | None, seconds: float) -> None:
+    assert chat(keep_alive=value).keep_alive == seconds
+    assert generate(keep_alive=value).keep_alive == seconds
+
+
+@pytest.mark.parametrize("value", ["", "5", "m", "5 m", "soon", "1d", "--1s", "5m!"])
+def test_what_is_no_duration(value: str) -> None:
+    status, said = refusal(read_chat, {"model": "m", "messages": [USER], "keep_alive": value})
+    assert status == 400
+    assert "keep_alive" in said
+
+
+def test_every_option_of_the_wire_is_known() -> None:
+    known = {
+        "numa": False, "num_ctx": 1, "num_batch": 1, "num_gpu": 1, "main_gpu": 0, "low_vram": False, "f16_kv": True,
+        "vocab_only": False, "use_mmap": True, "use_mlock": False, "num_thread": 1, "num_keep": 1, "seed": 1,
+        "num_predict": 1, "top_k": 1, "top_p": 1.0, "min_p": 0.0, "tfs_z": 1.0, "typical_p": 1.0, "repeat_last_n": 1,
+        "temperature": 1.0, "repeat_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "mirostat": 0,
+        "mirostat_tau": 5.0, "mirostat_eta": 0.1, "penalize_newline": True, "stop": [],
+    }  # fmt: skip
+    assert {name.removeprefix("options.") for name in chat(options=known).ignored} == {
+        "numa", "num_ctx", "num_batch", "num_gpu", "main_gpu", "low_vram", "f16_kv", "vocab_only", "use_mmap",
+        "use_mlock", "num_thread", "num_keep", "tfs_z", "penalize_newline",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -251,6 +309,14 @@ def test_an_empty_prompt_only_loads(read: Any, body: Any, told: dict[str, Any]) 
     shown = json.loads(call.write(None))
     assert shown.pop("created_at").endswith("Z")
     assert shown == {"model": "m", **told, "done": True, "done_reason": "load"}
+
+
+@pytest.mark.parametrize("value", [0, "0s", "0"])
+def test_to_be_kept_for_no_time_unloads(value: float | str) -> None:
+    call = read_generate(wire({"model": "m", "keep_alive": value}))
+    assert isinstance(call, SmallCall)
+    assert json.loads(call.write(None))["done_reason"] == "unload"  # type: ignore[arg-type]
+    assert call.keep_alive == 0
 
 
 @pytest.mark.parametrize("body", [{"model": "a"}, {"name": "a"}, {"model": "a", "name": "b"}])

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import msgspec
 import ollama
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from dragoman.core.errors import EngineFailure, ModelNotFound
 from dragoman.core.events import Event, Failed, Finished, Logprobs, PartDelta, PartEnd, PartStart, Started
 from dragoman.core.finish import Finish, FinishReason
+from dragoman.core.inforce import InForce
 from dragoman.core.logprobs import LogprobEntry
 from dragoman.core.model import ModelCard
 from dragoman.core.operations import ModelRequest, ModelState
@@ -54,8 +56,10 @@ def fixed_clock() -> int:
     return 1764406339_385406455
 
 
-def writer_of(shape: Shape, *, logprobs: bool = False) -> AnswerWriter:
-    return AnswerWriter(ReplyOptions(model="m", shape=shape, logprobs=logprobs), CONTEXT, clock=fixed_clock)
+def writer_of(shape: Shape, *, logprobs: bool = False, prompt: tuple[int, ...] | None = None) -> AnswerWriter:
+    options = ReplyOptions(model="m", shape=shape, logprobs=logprobs, context=prompt is not None)
+    context = msgspec.structs.replace(CONTEXT, in_force=(InForce(prompt=prompt or ()),))
+    return AnswerWriter(options, context, clock=fixed_clock)
 
 
 def chunks(writer: AnswerWriter, events: list[Event]) -> list[dict[str, Any]]:
@@ -106,11 +110,20 @@ def folded(lines: list[dict[str, Any]], logprobs: bool) -> dict[str, Any]:
     return {**lines[-1], **kept, **({"logprobs": entries} if logprobs and entries else {})}
 
 
-@given(st.data(), st.sampled_from([CHAT, GENERATE]), st.booleans())
-def test_chunks_fold_to_the_whole(data: st.DataObject, shape: Shape, logprobs: bool) -> None:
+@given(
+    st.data(),
+    st.sampled_from([CHAT, GENERATE]),
+    st.booleans(),
+    st.none() | st.lists(st.integers(0, 9), max_size=3).map(tuple),
+)
+def test_chunks_fold_to_the_whole(
+    data: st.DataObject, shape: Shape, logprobs: bool, prompt: tuple[int, ...] | None
+) -> None:
     events = data.draw(answers(logprobs=logprobs))
-    lines = chunks(writer_of(shape, logprobs=logprobs), events)
-    whole = json.loads(writer_of(shape, logprobs=logprobs).whole(fold_events(events)))
+    lines = chunks(writer_of(shape, logprobs=logprobs, prompt=prompt), events)
+    whole = json.loads(writer_of(shape, logprobs=logprobs, prompt=prompt).whole(fold_events(events)))
+    sampled = [token for event in events if isinstance(event, PartDelta) for token in event.tokens]
+    assert whole.get("context") == (None if prompt is None else [*prompt, *sampled])
     assert [line["done"] for line in lines] == [False] * (len(lines) - 1) + [True]
     assert folded(lines, logprobs) == whole
     assert whole["created_at"] == STAMP

@@ -10,6 +10,10 @@ Usually one streamed request ("leg") is the whole story. Three faults of the wir
 - Withheld tokens have no log probabilities. Where these are wanted, the leg is dropped and each token asked for alone;
   what sampling left of the distribution is told of no such token.
 
+The wire has no log probabilities of a prompt. Where these are wanted, the token after each of its beginnings is asked
+for before the answer begins, by a grammar of that one token; each question costs the engine one more token of the
+prompt. Tokens that are no whole character, or end answers, are looked for among the likeliest.
+
 A constrained answer cannot be taken up again, since the constraint would begin anew: it keeps its one leg while
 withheld tokens are asked for, and a limit that cuts it inside a character costs it the tokens of that character.
 """
@@ -17,7 +21,7 @@ withheld tokens are asked for, and a limit that cuts it inside a character costs
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -48,6 +52,8 @@ _MOST_IN_FLIGHT = 6
 """Sampled but unseen tokens that need not mean trouble: three inside a character, a few on their way here."""
 _REDRAWN = 8
 """Tokens asked for in one whole answer."""
+_SCORED = 16
+"""Prompt tokens whose log probabilities are told together."""
 _PROBED = 256
 """Alternatives asked for when one token's log probability is wanted; the whole vocabulary only if that is too few."""
 
@@ -84,7 +90,14 @@ class Answer:
     """Call `next` until a chunk has `finish`. Any call may be cancelled and repeated; nothing is lost."""
 
     def __init__(
-        self, work: Work, client: Client, pieces: Pieces, queued_ms: float, place: Place | None = None
+        self,
+        work: Work,
+        client: Client,
+        pieces: Pieces,
+        queued_ms: float,
+        place: Place | None = None,
+        *,
+        forces: bool = False,
     ) -> None:
         self._work = work
         self._place = place
@@ -105,12 +118,16 @@ class Answer:
         self._held: TokenChunk | None = None
         self._redraw = 0
         self._unasked: _Unasked | None = None
+        self._forces = forces
+        self._scores: list[TokenLogprobs] = []
+        self._unscored = 0 if work.request.prompt_logprobs is None else max(0, len(work.request.prompt) - 1)
         self._boundary = Boundary(pieces)
         self._cached: int | None = None
         self._sent = False
         self._processed = 0
         self._paused_ms: float | None = None
         self._drafted = self._accepted = 0
+        self._held_tokens: int | None = None
         self._told_start = False
         self._began = time.monotonic()
         self._first_token: float | None = None
@@ -141,6 +158,8 @@ class Answer:
         engine never got the request."""
         if not self._sent:
             return None
+        if self._held_tokens is not None:
+            return ()  # which tokens were dropped is llama.cpp's secret
         if not self._ids:
             return self._request.prompt[: self._processed]
         return (*self._request.prompt, *self._ids[:-1])
@@ -154,6 +173,8 @@ class Answer:
                 chunk = await self._redrawn()
             elif self._unasked is not None:
                 chunk = await self._asked(self._unasked)
+            elif self._unscored:
+                chunk = await self._scored()
             elif exchange is None:
                 await self._open_leg()
             elif (data := exchange.pop()) is not None:
@@ -179,13 +200,17 @@ class Answer:
 
     # one leg
 
-    async def _open_leg(self) -> None:
+    async def _clear(self) -> None:
+        """Wait until the slot may be used."""
         if self._place is not None:
             await self._place.ready()
         if self._closed:
             raise ConnectionLost("The request was dropped.")
-        leg = self._leg + 1
         self._sent = True
+
+    async def _open_leg(self) -> None:
+        await self._clear()
+        leg = self._leg + 1
         exchange = await self._send(self._work.streamed(self._ids, leg))
         self._leg, self._leg_begin, self._seen = leg, len(self._ids), 0
         self._decoding, self._silences = False, 0
@@ -312,6 +337,10 @@ class Answer:
 
     def _on_final(self, frame: Frame) -> TokenChunk | None:
         missing = frame.tokens_predicted - self._seen
+        if self._request.shift is not None and frame.truncated:
+            # What was dropped cannot be sent again, so the answer is over even where its last tokens were kept back.
+            self._held_tokens = frame.tokens_cached
+            return self._chunk((), (), finish_of(frame, shifts=True), frame)
         if missing > 0 and not self._work.one_leg:
             self._take_up_again(min(missing, _REDRAWN))
             return None
@@ -368,9 +397,12 @@ class Answer:
         return tuple([await self._ask_one([*self._ids, *tokens[:at]], token) for at, token in enumerate(tokens)])
 
     async def _ask_one(self, before: Sequence[int], token: int) -> TokenLogprobs:
-        wanted = self._request.logprobs or 0
+        return await self._asked_with(lambda most: self._work.probe(before, most), token, self._request.logprobs or 0)
+
+    async def _asked_with(self, question: Callable[[int], bytes], token: int, wanted: int) -> TokenLogprobs:
+        """The log probability of `token` where `question` asks for so many alternatives."""
         for alternatives in (max(wanted, _PROBED), self._pieces.size):
-            frame = await self._whole(self._work.probe(before, alternatives))
+            frame = await self._whole(question(alternatives))
             for entry in frame.completion_probabilities[:1]:
                 logprob = next((rival.logprob for rival in entry.top_logprobs if rival.id == token), None)
                 if logprob is not None:
@@ -378,6 +410,27 @@ class Answer:
                         TokenLogprob(token, max(logprob, MINUS_INFINITY)), logprobs_of(entry, wanted).top
                     )
         raise EngineFailure("llama.cpp does not tell the log probability of a token it sampled.")
+
+    async def _scored(self) -> TokenChunk:
+        """Log probabilities of the next prompt tokens."""
+        prompt = self._request.prompt
+        await self._clear()
+        while self._unscored and len(self._scores) < _SCORED:
+            at = len(prompt) - self._unscored
+            self._scores.append(await self._score(at))
+            self._unscored -= 1
+            self._processed = at
+        scores, self._scores = tuple(self._scores), []
+        return TokenChunk(prompt_logprobs=scores, started=self._start())
+
+    async def _score(self, at: int) -> TokenLogprobs:
+        token, wanted = self._request.prompt[at], self._request.prompt_logprobs or 0
+        if self._forces:
+            frame = await self._whole(self._work.forced(at, wanted))
+            for entry in frame.completion_probabilities[:1]:
+                if entry.id == token:
+                    return logprobs_of(entry, wanted)
+        return await self._asked_with(lambda most: self._work.score(at, most), token, wanted)
 
     # chunks
 
@@ -425,6 +478,7 @@ class Answer:
             slot=max(0, final.id_slot) if final is not None else 0,
             drafted=self._drafted,
             accepted=self._accepted,
+            held=self._held_tokens,
         )
 
     def _drop(self) -> None:

@@ -17,6 +17,7 @@ _OURS = frozenset(
 _INSTEAD = {
     "MODEL": "-m --model -mu --model-url -hf -hfr --hf-repo -hff --hf-file -dr --docker-repo",
     "--ctx": "-c --ctx-size",
+    "--context-shift": "--context-shift",
     "--max-lanes": "-np --parallel",
     "--adapter": "--lora --lora-scaled --lora-init-without-apply",
 }
@@ -84,6 +85,8 @@ def _memory(options: LlamaCppOptions) -> list[str]:
         flags += ("-ctk", kind, "-ctv", kind)
     if attention != "auto":
         flags += ("-fa", attention)
+    if options.context_shift:
+        flags.append("--context-shift")
     if options.kv_unified:
         flags.append("-kvu")
     return flags

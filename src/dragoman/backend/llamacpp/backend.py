@@ -172,6 +172,10 @@ class LlamaCppBackend:
     async def submit(self, request: EngineRequest) -> LlamaCppStream:
         """Queue a request. Raises Unavailable, Overloaded, and InvalidRequest for what llama.cpp cannot do."""
         self._supervisor.require()
+        if request.prompt_logprobs is not None:
+            # All of the prompt is asked about, so nothing of it may come from the cache.
+            reuse = msgspec.structs.replace(request.cache, reuse=False)
+            request = msgspec.structs.replace(request, cache=reuse)
         work = self._check(request)
         stream = self._queued(request)
         self._streams.add(stream)
@@ -274,7 +278,7 @@ class LlamaCppBackend:
             number = work.request.slot % self._capabilities.lanes
             work = msgspec.structs.replace(work, placement=work.placement | {"id_slot": number})
             self._notes.note(number, work.request)
-        return Answer(work, self._client, self._pieces, stream.ticket.queued_ms, seat)
+        return Answer(work, self._client, self._pieces, stream.ticket.queued_ms, seat, forces=self._grammar)
 
     def settle(self, outcome: Outcome, answer: Answer | None) -> None:
         """Called by a stream that has ended."""
@@ -309,8 +313,10 @@ class LlamaCppBackend:
             sampling=HONOURED,
             lanes=lanes,
             logprobs=self._pieces.size,
+            prompt_logprobs=True,
             post_sampling_logprobs=True,
             grammar=self._grammar,
+            shift=self._options.context_shift,
             media=frozenset({"image"} if self._media else ()),
         )
         self._context_length = props.default_generation_settings.n_ctx
@@ -374,9 +380,7 @@ class LlamaCppBackend:
         require_images(request, self._media, self._vocabulary)
         if len(request.prompt) >= self._context_length:
             raise ContextLengthExceeded(len(request.prompt), self._context_length)
-        most = self._capabilities.logprobs
-        if request.logprobs is not None and most is not None and request.logprobs > most:
-            raise UnsupportedField(f"This engine reports at most {most} alternatives per token.", field="logprobs")
+        _require_logprobs(request, self._capabilities.logprobs)
         return work_of(request, self._context_length)
 
     def _equipped(self, work: Work) -> Work:
@@ -456,6 +460,14 @@ class LlamaCppBackend:
         if not pieces:
             raise EngineFailure("llama.cpp does not tell its vocabulary.")
         return Pieces([pieces.get(token, b"") for token in range(max(pieces) + 1)])
+
+
+def _require_logprobs(request: EngineRequest, most: int | None) -> None:
+    for field, wanted in (("logprobs", request.logprobs), ("prompt_logprobs", request.prompt_logprobs)):
+        if wanted is not None and most is not None and wanted > most:
+            raise UnsupportedField(f"This engine reports at most {most} alternatives per token.", field=field)
+    if request.prompt_logprobs is not None and request.images:
+        raise UnsupportedField("llama.cpp tells no log probabilities of a prompt with images.", field="prompt_logprobs")
 
 
 async def _ask(client: Client, method: str, path: str, body: bytes = b"") -> bytes:

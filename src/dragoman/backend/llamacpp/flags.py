@@ -133,6 +133,7 @@ _PLAIN: dict[Read, dict[str, str]] = {
 """Flags with one argument, by what reads it: all spellings, and the field it sets."""
 
 _SWITCHES: dict[str, tuple[str, bool]] = {
+    "--context-shift": ("ctx_shift", True),
     "--swa-full": ("swa_full", True),
     "-kvu --kv-unified": ("kv_unified", True),
     "-no-kvu --no-kv-unified": ("kv_unified", False),

@@ -25,9 +25,10 @@ class LlamaCppOptions(Struct, frozen=True, kw_only=True):
 
     `gpu_layers` -1: as many as fit; `kv_bits` 0: 16-bit floats, 8 and 4: q8_0 and q4_0, which need flash attention;
     `kv_unified`: one pool of `context` x `lanes` tokens, of which a request may take more than its share, up to the
-    trained window. `draft_model` is the path of a GGUF with the same vocabulary, `drafter` guesses from the text
-    itself; `draft_max`, `draft_min` and `draft_p_min` bound a draft, None: as llama.cpp has it. `adapters` are mounted
-    at start; `mmproj` is the path of the model's image encoder.
+    trained window; `context_shift` lets answers outlast the window. `draft_model` is the path of a GGUF with the
+    same vocabulary, `drafter` guesses from the text itself; `draft_max`, `draft_min` and `draft_p_min` bound a
+    draft, None: as llama.cpp has it. `adapters` are mounted at start; `mmproj` is the path of the model's image
+    encoder.
 
     `prefix_bytes` bounds the memory for saved states of slots, from which prompts that begin alike are served without
     being computed again; 0 leaves slots to llama.cpp. `slot_folder` is where it saves them, set by the backend. With
@@ -57,6 +58,7 @@ class LlamaCppOptions(Struct, frozen=True, kw_only=True):
     gpu_layers: int = -1
     kv_bits: Literal[0, 4, 8] = 0
     kv_unified: bool = False
+    context_shift: bool = False
     flash_attention: Literal["auto", "on", "off"] = "auto"
     draft_model: str = ""
     drafter: Drafter = "none"

@@ -19,8 +19,8 @@ MINUS_INFINITY = -9999.0
 """What a log probability of minus infinity is reported as (core.logprobs); llama.cpp writes -FLT_MAX."""
 
 _FINAL_FIELDS = [
-    "stop", "stop_type", "truncated", "tokens", "tokens_predicted", "tokens_evaluated", "id_slot", "timings",
-    "completion_probabilities",
+    "stop", "stop_type", "truncated", "tokens", "tokens_cached", "tokens_predicted", "tokens_evaluated", "id_slot",
+    "timings", "completion_probabilities",
 ]  # fmt: skip
 """The part of the final object we read. The rest (the prompt's text, 49 settings) would be megabytes at worst."""
 
@@ -84,6 +84,7 @@ class Frame(Struct, frozen=True):
     truncated: bool = False
     tokens_predicted: int = 0
     tokens_evaluated: int = 0
+    tokens_cached: int = 0
     id_slot: int = -1
     timings: WireTimings | None = None
     prompt_progress: PromptProgress | None = None
@@ -173,6 +174,17 @@ class Work(Struct, frozen=True):
         """Body that asks for the distribution of the token after `answered`; what it emits means nothing."""
         return distribution_body(self._prompt(answered), alternatives, self.placement)
 
+    def score(self, count: int, alternatives: int) -> bytes:
+        """Body that asks for the distribution of the token after the first `count` of the prompt."""
+        return distribution_body(self.request.prompt[:count], alternatives, self.placement)
+
+    def forced(self, count: int, alternatives: int) -> bytes:
+        """Body whose answer is the token behind the first `count` of the prompt, by a grammar of this one token. Its
+        log probability is that over the raw logits all the same."""
+        body = distribution_body(self.request.prompt[:count], max(1, alternatives), self.placement)
+        grammar = f"%llguidance {{}}\nstart: <[{self.request.prompt[count]}]>\n"
+        return _encode(msgspec.json.decode(body) | {"grammar": grammar})
+
     def _prompt(self, answered: Sequence[int]) -> Any:
         return [*self.request.prompt, *answered] if self.media is None else self.media.native(answered)
 
@@ -209,6 +221,8 @@ class Work(Struct, frozen=True):
             body["post_sampling_probs"] = request.post_sampling
         if request.grammar is not None:
             body["grammar"] = request.grammar
+        if request.shift is not None:
+            body |= {"n_keep": request.shift.keep, "n_discard": request.shift.discard}
         if len(answered) < self._endless:
             banned = [[token, False] for token in sorted(request.stop_tokens)]
             body |= {"ignore_eos": True, "logit_bias": [*body.get("logit_bias", ()), *banned]}
@@ -283,13 +297,14 @@ def logprobs_of(entry: Entry, alternatives: int) -> TokenLogprobs:
     return TokenLogprobs(_logprob(entry), top)
 
 
-def finish_of(frame: Frame) -> EngineFinish:
-    """Why a final frame ended. Text stops are never sent, so 'word' cannot come."""
+def finish_of(frame: Frame, *, shifts: bool = False) -> EngineFinish:
+    """Why a final frame ended. Text stops are never sent, so 'word' cannot come. A window that `shifts` is truncated
+    and ends nothing."""
     kind: str | Literal["eos", "limit"] = frame.stop_type
     if kind == "eos":
         return EngineFinish.EOS
     if kind == "limit":
-        return EngineFinish.CONTEXT if frame.truncated else EngineFinish.LENGTH
+        return EngineFinish.CONTEXT if frame.truncated and not shifts else EngineFinish.LENGTH
     raise EngineFailure(f"llama.cpp ended the answer for an unknown reason ('{kind}').")
 
 

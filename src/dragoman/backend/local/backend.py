@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from dragoman.backend.base import BackendStats, TokenStream
+from dragoman.backend.local.acts import RowActs
 from dragoman.backend.local.room import Cancel, Ended, EngineRoom, Leave, Loaded, Report, Stepped, Submit, now
 from dragoman.backend.local.rows import RowView
 from dragoman.backend.local.stream import LocalTokenStream, Mailbox
@@ -84,6 +85,7 @@ class LocalBackend:
         self._submitted = 0
         self._tally = Tally()
         self._rows = RowView()
+        self._acts = RowActs(self._rows, self._room.send, caching=cache_budget > 0)
         self._seconds_per_request = _FIRST_GUESS_SECONDS
 
     @property
@@ -159,11 +161,9 @@ class LocalBackend:
         return self._rows.slots(facts.capabilities.lanes, facts.context_length)
 
     async def act(self, action: SlotAction, file: Path | None) -> SlotActed:
-        """Erase a row: what it held is forgotten by name; the prefix cache may keep it for prompts that begin alike.
-        Raises NotSupported for saving and restoring, which this engine's states are not made for."""
-        if action.verb != "erase":
-            raise NotSupported(f"The engine {self.build} cannot write the state of a slot to a file.")
-        return SlotActed(action=action, tokens=self._rows.forget(action.number % self.capabilities.lanes))
+        """See `backend.local.acts`. Raises Unavailable when the engine does not run."""
+        self._require_ready()
+        return await self._acts.act(action, self.capabilities.lanes, file)
 
     def health(self) -> Health:
         """`failed` with the reason once the engine or its thread is gone for another reason than `stop`."""
@@ -305,6 +305,7 @@ class LocalBackend:
         if delivery.is_last:
             del self._mailboxes[delivery.id]
             self._rows.end(delivery.id)
+            self._acts.changed()
             self._open -= was_open
             if delivery.chunk.report is not None:
                 self._learn(delivery.chunk.report)
@@ -339,6 +340,7 @@ class LocalBackend:
             failed=self._tally.failed + left,
         )
         self._rows.clear()
+        self._acts.fail()
         self._load_settled.set()
         self._thread_ended.set()
 

@@ -43,7 +43,13 @@ class Leave(Struct, frozen=True):
     """Unload the engine and end the thread."""
 
 
-Command = Submit | Cancel | Leave
+class Do(Struct, frozen=True):
+    """Call a function with the scheduler, between two steps. It must not raise."""
+
+    work: Callable[[Scheduler], None]
+
+
+Command = Submit | Cancel | Do | Leave
 
 
 class Loaded(Struct, frozen=True):
@@ -167,6 +173,8 @@ class EngineRoom:
                     scheduler.add(request, arrived)
                 case Cancel(id):
                     scheduler.cancel(id)
+                case Do(work):
+                    work(scheduler)
                 case Leave():
                     return False
 

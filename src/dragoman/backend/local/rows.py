@@ -55,6 +55,22 @@ class RowView:
         for known in (self._requests, self._rows, self._runs, self._answers):
             known.clear()
 
+    def busy(self, row: int) -> bool:
+        """Whether a request runs there."""
+        run = self._rows.get(row)
+        return run is not None and run.busy
+
+    def held(self, row: int) -> tuple[str, tuple[int, ...]]:
+        """Namespace and tokens of what the row holds."""
+        run = self._rows.get(row)
+        return ("", ()) if run is None else (run.request.namespace, run.tokens)
+
+    def restore(self, row: int, namespace: str, tokens: tuple[int, ...]) -> None:
+        """The row holds these tokens from now on, which no request has left there."""
+        self._tasks += 1
+        request = EngineRequest(id="", prompt=tokens, max_tokens=1, namespace=namespace)
+        self._rows[row] = _Run(self._tasks, request, 0, busy=False, tokens=tokens)
+
     def forget(self, row: int) -> int:
         """The row holds nothing from now on; how many tokens it held."""
         run = self._rows.get(row)

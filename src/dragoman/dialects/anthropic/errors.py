@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dragoman.core.errors import ContextLengthExceeded, DragomanError
+from dragoman.core.errors import ContextLengthExceeded, DragomanError, UnsupportedField
 from dragoman.dialects.base import ErrorReply
 
 _TYPES: dict[int, str] = {
@@ -20,11 +20,28 @@ _TYPES: dict[int, str] = {
 }
 
 
-class ErrorObject(msgspec.Struct, frozen=True):
+class ThreadsUnsupported(UnsupportedField):
+    """A conversation was to be kept here. The SDK sends the whole of it instead when it is told so in these words."""
+
+    code = "thread_unsupported_request"
+
+    def __init__(self) -> None:
+        super().__init__("thread: this server keeps no conversations.", field="thread", remedy="Send all of it.")
+
+
+class ErrorDetails(msgspec.Struct, frozen=True):
+    """What a program makes of an error: its kind, and what is not supported."""
+
+    error_code: str
+    unsupported: list[str]
+
+
+class ErrorObject(msgspec.Struct, frozen=True, omit_defaults=True):
     """The inner object of the envelope."""
 
     type: str
     message: str
+    details: ErrorDetails | None = None
 
 
 class ErrorEnvelope(msgspec.Struct, frozen=True, tag_field="type", tag="error"):
@@ -41,7 +58,12 @@ def anthropic_error(error: DragomanError, request_id: str) -> ErrorReply:
 
 def error_body(error: DragomanError, request_id: str) -> bytes:
     """The envelope as JSON; also the payload of an error event after the headers were sent."""
-    return msgspec.json.encode(ErrorEnvelope(ErrorObject(_type(error), _message(error)), request_id))
+    told = ErrorObject(_type(error), _message(error), _details(error))
+    return msgspec.json.encode(ErrorEnvelope(told, request_id))
+
+
+def _details(error: DragomanError) -> ErrorDetails | None:
+    return ErrorDetails(error.code, ["thread"]) if isinstance(error, ThreadsUnsupported) else None
 
 
 def _type(error: DragomanError) -> str:

@@ -6,22 +6,24 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
+from msgspec import Struct
 
 from dragoman.core.errors import InvalidField, MissingField, UnsupportedField
-from dragoman.core.messages import Message, TextPart
 from dragoman.core.operations import CountRequest
-from dragoman.core.request import CacheHints, ChatInput, OutputFormat, Request, Thinking
+from dragoman.core.request import CacheHints, ChatInput, OutputFormat, Request
 from dragoman.core.sampling import SamplingSpec
-from dragoman.dialects.anthropic.messages import read_system, read_turns
+from dragoman.dialects.anthropic.compat import agent_of
+from dragoman.dialects.anthropic.edits import EditPlan, read_edits
+from dragoman.dialects.anthropic.errors import ThreadsUnsupported
+from dragoman.dialects.anthropic.messages import Conversation, read_conversation
 from dragoman.dialects.anthropic.schema import CountRequestBody, FormatParam, MessagesRequestBody, Metadata
+from dragoman.dialects.anthropic.thinking import check_budget, read_thinking
 from dragoman.dialects.anthropic.tools import ToolSetup, read_tools
-from dragoman.dialects.anthropic.write import MessageWriter, write_count
+from dragoman.dialects.anthropic.write import MessageWriter, ReplyRules, write_count, write_edited_count
 from dragoman.dialects.base import GenerateCall, SmallCall, WireRequest
 from dragoman.dialects.constraint import one_format, schema_text
 from dragoman.dialects.decoding import convert, decode_object, unknown_fields
 
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-DISPLAYS = ("summarized", "omitted")
 MAX_STOPS = 64
 
 _SEEDS = 1 << 64
@@ -39,31 +41,69 @@ _RANGES: dict[str, tuple[float, float | None]] = {
 }
 
 
+class _Base(Struct, frozen=True):
+    """What a request and a count have in common, read once."""
+
+    body: CountRequestBody
+    conversation: Conversation
+    tools: ToolSetup
+    edits: EditPlan
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Paths of what only Anthropic could do."""
+        config = self.body.output_config
+        hints = {
+            "mcp_servers": bool(self.body.mcp_servers),
+            "output_config.task_budget": config is not None and config.task_budget is not None,
+        }
+        return self.tools.ignored + self.conversation.ignored + tuple(name for name, given in hints.items() if given)
+
+    def chat(self) -> ChatInput:
+        """The conversation with everything that shapes its prompt."""
+        config = self.body.output_config
+        effort = self.conversation.effort or (config.effort if config else None)
+        continues = self.conversation.continues
+        return ChatInput(
+            messages=self.conversation.messages,
+            tools=self.tools.tools,
+            tool_choice=self.tools.choice,
+            parallel_tool_calls=self.tools.parallel,
+            thinking=read_thinking(self.body.thinking, effort, self.edits.keeps_thoughts),
+            add_generation_prompt=not continues,
+            continue_final=continues,
+        )
+
+
 def read_messages(wire: WireRequest) -> GenerateCall:
     """POST /v1/messages. Raises InvalidRequest and its kin naming the field."""
     value = decode_object(wire.body)
     body = convert(value, MessagesRequestBody)
-    tools = read_tools(body.tools, body.tool_choice)
     if body.max_tokens < 1:
         raise InvalidField("max_tokens: it must be at least 1.", field="max_tokens")
-    budget = body.thinking.budget_tokens if body.thinking else None
-    if budget is not None and budget >= body.max_tokens:
-        raise InvalidField("thinking.budget_tokens: it must be less than max_tokens.", field="thinking.budget_tokens")
+    check_budget(body.thinking, body.max_tokens, wire.headers)
+    base = _base(body)
     request = Request(
-        input=_input(body, tools),
+        input=base.chat(),
         model=body.model,
         sampling=_sampling(body),
         max_tokens=body.max_tokens,
         stop=_stop(body.stop_sequences),
         format=_format(body),
         cache=CacheHints(session=_session(body.metadata, wire.headers)),
+        edits=base.edits.edits,
     )
-    omit_thinking = body.thinking is not None and body.thinking.display == "omitted"
+    rules = ReplyRules(
+        max_tokens=body.max_tokens,
+        omit_thinking=body.thinking is not None and body.thinking.display == "omitted",
+        report_edits=body.context_management is not None,
+    )
     return GenerateCall(
         requests=(request,),
         stream=body.stream is True,
-        writer=lambda context: MessageWriter(context, omit_thinking=omit_thinking),
-        ignored=unknown_fields(value, MessagesRequestBody) + tools.ignored,
+        writer=lambda context: MessageWriter(context, rules),
+        ignored=unknown_fields(value, MessagesRequestBody) + base.ignored,
+        agent=agent_of(wire.headers),
     )
 
 
@@ -71,63 +111,22 @@ def read_count(wire: WireRequest) -> SmallCall:
     """POST /v1/messages/count_tokens. Fields that only matter for generating are accepted and unused."""
     value = decode_object(wire.body)
     body = convert(value, CountRequestBody)
-    tools = read_tools(body.tools, body.tool_choice)
-    request = Request(input=_input(body, tools), model=body.model, format=_format(body))
+    base = _base(body)
+    request = Request(input=base.chat(), model=body.model, format=_format(body), edits=base.edits.edits)
     return SmallCall(
         request=CountRequest(request),
-        write=write_count,
-        ignored=unknown_fields(value, MessagesRequestBody) + tools.ignored,
+        write=write_count if body.context_management is None else write_edited_count,
+        ignored=unknown_fields(value, MessagesRequestBody) + base.ignored,
     )
 
 
-def _input(body: CountRequestBody, tools: ToolSetup) -> ChatInput:
-    if body.mcp_servers:
-        raise UnsupportedField("mcp_servers: this server runs no MCP tools.", field="mcp_servers")
-    messages = read_system(body.system) + read_turns(body.messages)
-    continues = _ends_in_prefill(messages)
-    return ChatInput(
-        messages=messages,
-        tools=tools.tools,
-        tool_choice=tools.choice,
-        parallel_tool_calls=tools.parallel,
-        thinking=_thinking(body),
-        add_generation_prompt=not continues,
-        continue_final=continues,
-    )
-
-
-def _ends_in_prefill(messages: tuple[Message, ...]) -> bool:
-    """On this wire an answer continues a final assistant turn, provided that turn ends in text."""
-    last = messages[-1]
-    return last.role == "assistant" and bool(last.parts) and isinstance(last.parts[-1], TextPart)
-
-
-def _thinking(body: CountRequestBody) -> Thinking:
-    """Off unless asked for, as on this wire; `adaptive` leaves how much to the effort and the model."""
-    effort = body.output_config.effort if body.output_config else None
-    if effort is not None and effort not in EFFORTS:
-        raise InvalidField(
-            f"output_config.effort: '{effort}' is not one of {', '.join(EFFORTS)}.", field="output_config.effort"
-        )
-    wanted = body.thinking
-    if wanted is not None and wanted.display not in (None, *DISPLAYS):
-        raise InvalidField(
-            f"thinking.display: '{wanted.display}' is not one of {', '.join(DISPLAYS)}.", field="thinking.display"
-        )
-    if wanted is None or wanted.type == "disabled" or effort == "none":
-        return Thinking("off", effort)
-    if wanted.type in ("adaptive", "between_tools"):
-        return Thinking("on", effort)
-    if wanted.type != "enabled":
-        raise InvalidField(
-            f"thinking.type: '{wanted.type}' is not one of enabled, adaptive, between_tools, disabled.",
-            field="thinking.type",
-        )
-    if wanted.budget_tokens is None:
-        raise MissingField("thinking.budget_tokens: the field is required.", field="thinking.budget_tokens")
-    if wanted.budget_tokens < 1:
-        raise InvalidField("thinking.budget_tokens: it must be at least 1.", field="thinking.budget_tokens")
-    return Thinking("on", effort, wanted.budget_tokens)
+def _base(body: CountRequestBody) -> _Base:
+    if body.thread is not None:
+        raise ThreadsUnsupported
+    if body.compaction is not None:
+        raise UnsupportedField("compaction: this server compacts no conversations.", field="compaction")
+    tools = read_tools(body.tools, body.tool_choice)
+    return _Base(body, read_conversation(body.system, body.messages), tools, read_edits(body.context_management))
 
 
 def _sampling(body: MessagesRequestBody) -> SamplingSpec:

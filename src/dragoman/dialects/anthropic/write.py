@@ -5,13 +5,14 @@ from __future__ import annotations
 import jiter
 import msgspec
 
-from dragoman.core.answer import Answer, AnswerPart, Choice
+from dragoman.core.answer import Answer, AnswerPart
 from dragoman.core.events import Event, Failed, Finished, PartDelta, PartEnd, PartKind, PartStart, Started
 from dragoman.core.finish import Finish, FinishReason
 from dragoman.core.operations import Counted
+from dragoman.core.signatures import UNSIGNED
 from dragoman.core.usage import Usage
+from dragoman.dialects.anthropic.edits import ContextReport, report
 from dragoman.dialects.anthropic.errors import error_body
-from dragoman.dialects.anthropic.signature import sign
 from dragoman.dialects.base import Frame, ReplyContext
 
 PING = Frame(b'{"type":"ping"}', "ping")
@@ -20,22 +21,38 @@ _STOP = Frame(b'{"type":"message_stop"}', "message_stop")
 _REASONS: dict[FinishReason, str] = {
     FinishReason.EOS: "end_turn",
     FinishReason.NONE: "end_turn",
-    FinishReason.STOP: "stop_sequence",
     FinishReason.LENGTH: "max_tokens",
-    FinishReason.CONTEXT: "max_tokens",
+    FinishReason.CONTEXT: "model_context_window_exceeded",
     FinishReason.TOOL_CALLS: "tool_use",
 }
 _TEXT_KINDS: tuple[PartKind, ...] = ("text", "refusal")
 _json = msgspec.json.Encoder().encode
 
 
-class UsageObject(msgspec.Struct, frozen=True):
-    """Token counts; the prompt is `input_tokens` plus `cache_read_input_tokens`."""
+class OutputDetails(msgspec.Struct, frozen=True):
+    """What the answer's tokens were."""
+
+    thinking_tokens: int
+
+
+class UsageObject(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Token counts; the prompt is `input_tokens` plus `cache_read_input_tokens`. Nothing is charged for what is put
+    into the cache, so that no token is reported as that. `output_tokens_details` are there once the answer is."""
 
     input_tokens: int
     output_tokens: int
     cache_creation_input_tokens: int
     cache_read_input_tokens: int
+    output_tokens_details: OutputDetails | None = None
+
+
+class ReplyRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request says about its answer. `omit_thinking` sends thoughts only inside signatures; `report_edits` tells
+    what was left out of the conversation."""
+
+    max_tokens: int
+    omit_thinking: bool = False
+    report_edits: bool = False
 
 
 class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
@@ -59,16 +76,20 @@ class ToolUse(msgspec.Struct, frozen=True, tag_field="type", tag="tool_use"):
     input: msgspec.Raw
 
 
-class MessageObject(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
+Block = Text | ThinkingBlock | ToolUse
+
+
+class MessageObject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="message"):
     """The whole body, and the skeleton in `message_start`."""
 
     id: str
-    role: str = "assistant"
+    role: str
     model: str
-    content: list[Text | ThinkingBlock | ToolUse]
+    content: list[Block]
     stop_reason: str | None
     stop_sequence: str | None
     usage: UsageObject
+    context_management: ContextReport | None = None
 
 
 class StopDelta(msgspec.Struct, frozen=True):
@@ -78,21 +99,36 @@ class StopDelta(msgspec.Struct, frozen=True):
     stop_sequence: str | None
 
 
-class MessageDelta(msgspec.Struct, frozen=True, tag_field="type", tag="message_delta"):
+class MessageDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="message_delta"):
     """The end of a message."""
 
     delta: StopDelta
     usage: UsageObject
+    context_management: ContextReport | None = None
+
+
+class OriginalCount(msgspec.Struct, frozen=True):
+    """`context_management` of a count."""
+
+    original_input_tokens: int
+
+
+class TokenCount(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The reply of count_tokens."""
+
+    input_tokens: int
+    context_management: OriginalCount | None = None
 
 
 class MessageWriter:
     """Writes one reply. Text and thinking blocks open with their first character, so that an empty part is no block;
-    the constant parts of a delta are encoded once per block. `omit_thinking` sends thoughts only inside signatures."""
+    the constant parts of a delta are encoded once per block."""
 
-    def __init__(self, context: ReplyContext, *, omit_thinking: bool = False) -> None:
+    def __init__(self, context: ReplyContext, rules: ReplyRules) -> None:
         self._id = "msg_" + context.request_id.removeprefix("req_")
         self._context = context
-        self._omit_thinking = omit_thinking
+        self._rules = rules
+        self._edits = report(context.edits) if rules.report_edits else None
         self._started = False
         self._kind: PartKind | None = None
         self._blocks = 0
@@ -121,33 +157,40 @@ class MessageWriter:
     def whole(self, answer: Answer) -> bytes:
         """The message object. There is one choice on this wire."""
         choice = answer.choices[0]
-        reason, sequence = _stop(choice.finish)
-        return _json(self._message(_blocks(choice, self._omit_thinking), reason, sequence, choice.usage))
-
-    def _message(
-        self, content: list[Text | ThinkingBlock | ToolUse], reason: str | None, sequence: str | None, usage: Usage
-    ) -> MessageObject:
-        return MessageObject(
-            id=self._id,
-            model=self._context.card.id,
-            content=content,
-            stop_reason=reason,
-            stop_sequence=sequence,
-            usage=_usage(usage),
+        stop = self._stop(choice.finish, choice.usage)
+        return _json(
+            MessageObject(
+                id=self._id,
+                role="assistant",
+                model=self._context.card.id,
+                content=[block for part in choice.parts if (block := self._block(part)) is not None],
+                stop_reason=stop.stop_reason,
+                stop_sequence=stop.stop_sequence,
+                usage=_final_usage(choice.usage),
+                context_management=self._edits,
+            )
         )
 
     def _start(self, prompt_tokens: int, cached_tokens: int) -> list[Frame]:
         if self._started:
             return []
         self._started = True
-        message = self._message([], None, None, Usage(prompt_tokens, 0, cached_tokens))
+        message = MessageObject(
+            id=self._id,
+            role="assistant",
+            model=self._context.card.id,
+            content=[],
+            stop_reason=None,
+            stop_sequence=None,
+            usage=_usage(Usage(prompt_tokens, 0, cached_tokens)),
+        )
         return [Frame(b'{"type":"message_start","message":' + _json(message) + b"}", "message_start"), PING]
 
     def _delta(self, event: PartDelta) -> list[Frame]:
         frames = [] if self._prefix else self._open_text()
-        if self._kind == "reasoning" and self._omit_thinking:
+        if self._kind == "reasoning":
             self._thought.append(event.text)
-        elif self._prefix:
+        if self._prefix and not (self._kind == "reasoning" and self._rules.omit_thinking):
             frames.append(Frame(self._prefix + _json(event.text) + b"}}", "content_block_delta"))
         return frames
 
@@ -162,7 +205,7 @@ class MessageWriter:
         block = ToolUse(event.id, event.name, msgspec.Raw(b"{}"))
         return [self._open(block, b"input_json_delta", b"partial_json")]
 
-    def _open(self, block: Text | ThinkingBlock | ToolUse, delta: bytes, key: bytes) -> Frame:
+    def _open(self, block: Block, delta: bytes, key: bytes) -> Frame:
         start = b'{"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
         self._prefix = start % (self._blocks, delta, key)
         opening = b'{"type":"content_block_start","index":%d,"content_block":%b}' % (self._blocks, _json(block))
@@ -179,37 +222,54 @@ class MessageWriter:
     def _signature(self, index: int) -> Frame:
         thought, self._thought = "".join(self._thought), []
         delta = b'{"type":"content_block_delta","index":%d,"delta":{"type":"signature_delta","signature":%b}}'
-        return Frame(delta % (index, _json(sign(thought))), "content_block_delta")
+        return Frame(delta % (index, _json(self._sign(thought))), "content_block_delta")
+
+    def _sign(self, thought: str) -> str:
+        """Clients replay only thoughts that are signed."""
+        if self._context.signer is None:
+            return UNSIGNED
+        return self._context.signer.sign("thinkingc" if self._rules.omit_thinking else "thinking", thought)
 
     def _finish(self, event: Finished) -> list[Frame]:
         frames = self._start(event.usage.prompt_tokens, event.usage.cached_tokens) + self._close()
-        delta = MessageDelta(StopDelta(*_stop(event.finish)), _usage(event.usage))
+        delta = MessageDelta(self._stop(event.finish, event.usage), _final_usage(event.usage), self._edits)
         return [*frames, Frame(_json(delta), "message_delta")]
+
+    def _stop(self, finish: Finish, usage: Usage) -> StopDelta:
+        """A limit that was not reached is the window's: the request's own was more than there was room for."""
+        if finish.reason is FinishReason.STOP:
+            return StopDelta("stop_sequence", finish.stop_match)
+        full = usage.total_tokens >= self._context.card.context_length
+        if finish.reason is FinishReason.LENGTH and full and usage.completion_tokens < self._rules.max_tokens:
+            return StopDelta(_REASONS[FinishReason.CONTEXT], None)
+        return StopDelta(_REASONS[finish.reason], None)
+
+    def _block(self, part: AnswerPart) -> Block | None:
+        if part.kind == "tool_call":
+            return ToolUse(part.id, part.name, msgspec.Raw(_input_json(part)))
+        if not part.text:
+            return None
+        if part.kind == "reasoning":
+            return ThinkingBlock("" if self._rules.omit_thinking else part.text, self._sign(part.text))
+        return Text(part.text) if part.kind in _TEXT_KINDS else None
 
 
 def write_count(counted: Counted) -> bytes:
     """The reply of count_tokens."""
-    return _json({"input_tokens": counted.prompt_tokens})
+    return _json(TokenCount(counted.prompt_tokens))
+
+
+def write_edited_count(counted: Counted) -> bytes:
+    """The reply of count_tokens for a conversation with edits: how many tokens it has after and before them."""
+    return _json(TokenCount(counted.prompt_tokens, OriginalCount(counted.original_tokens)))
 
 
 def _usage(usage: Usage) -> UsageObject:
     return UsageObject(usage.prompt_tokens - usage.cached_tokens, usage.completion_tokens, 0, usage.cached_tokens)
 
 
-def _stop(finish: Finish) -> tuple[str, str | None]:
-    return _REASONS[finish.reason], finish.stop_match if finish.reason is FinishReason.STOP else None
-
-
-def _blocks(choice: Choice, omit_thinking: bool) -> list[Text | ThinkingBlock | ToolUse]:
-    found: list[Text | ThinkingBlock | ToolUse] = []
-    for part in choice.parts:
-        if part.kind == "tool_call":
-            found.append(ToolUse(part.id, part.name, msgspec.Raw(_input_json(part))))
-        elif part.kind == "reasoning" and part.text:
-            found.append(ThinkingBlock("", sign(part.text)) if omit_thinking else ThinkingBlock(part.text, sign()))
-        elif part.kind in _TEXT_KINDS and part.text:
-            found.append(Text(part.text))
-    return found
+def _final_usage(usage: Usage) -> UsageObject:
+    return msgspec.structs.replace(_usage(usage), output_tokens_details=OutputDetails(usage.reasoning_tokens))
 
 
 def _input_json(part: AnswerPart) -> bytes:

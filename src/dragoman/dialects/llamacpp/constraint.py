@@ -8,7 +8,7 @@ from typing import Any, cast
 from dragoman.core.errors import InvalidField
 from dragoman.core.request import GrammarTrigger, OutputFormat
 from dragoman.dialects.constraint import grammar_kind, read_triggers, schema_text
-from dragoman.dialects.llamacpp.errors import field_error, wrong_type
+from dragoman.dialects.llamacpp.errors import field_error, type_name, wrong_type
 
 NO_TRIGGERS = "Error: no triggers set for lazy grammar!"
 
@@ -42,18 +42,39 @@ def _triggers(body: dict[str, Any], *, lazy: bool) -> tuple[GrammarTrigger, ...]
     """The triggers of a lazy grammar, () for one that applies from the start, None for one that never does: without
     the field nothing switches a lazy grammar on."""
     given = body.get("grammar_triggers")
-    if given is not None and not isinstance(given, list):
-        raise field_error("grammar_triggers", wrong_type("array", given))
-    entries = cast("list[object]", given or [])
+    entries = [_trigger(entry) for entry in _entries(given)]
     if not lazy:
         return ()
     if given is None:
         return None
     if not entries:
         raise field_error("grammar_triggers", NO_TRIGGERS)
-    if not all(isinstance(entry, dict) for entry in entries):
-        raise field_error("grammar_triggers", wrong_type("object", next(e for e in entries if not isinstance(e, dict))))
     try:
-        return read_triggers(cast("list[dict[str, Any]]", entries), "grammar_triggers")
+        return read_triggers(entries, "grammar_triggers")
     except InvalidField as error:
         raise field_error("grammar_triggers", error.message) from error
+
+
+def _entries(given: object) -> list[object]:
+    """The values of a list or an object, as a C++ loop over JSON has them."""
+    if given is None:
+        return []
+    if isinstance(given, dict):
+        return list(cast("dict[str, object]", given).values())
+    return cast("list[object]", given) if isinstance(given, list) else [given]
+
+
+def _trigger(entry: object) -> dict[str, Any]:
+    if not isinstance(entry, dict):
+        raise field_error(
+            "grammar_triggers", f"[json.exception.type_error.304] cannot use at() with {type_name(entry)}"
+        )
+    fields = cast("dict[str, Any]", entry)
+    for name, kind, wanted in (("type", int | float, "number"), ("value", str, "string")):
+        if name not in fields:
+            raise field_error("grammar_triggers", f"[json.exception.out_of_range.403] key '{name}' not found")
+        if not isinstance(fields[name], kind):
+            raise field_error("grammar_triggers", wrong_type(wanted, fields[name]))
+    if fields["type"] == 0 and "token" not in fields:
+        raise field_error("grammar_triggers", "[json.exception.out_of_range.403] key 'token' not found")
+    return fields

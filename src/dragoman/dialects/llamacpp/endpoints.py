@@ -45,8 +45,9 @@ def _row(
     body: type[Any] | None = None,
     *,
     public: bool = False,
+    status: int = 200,
 ) -> Endpoint:
-    return Endpoint(method=method, path=path, summary=summary, read=read, body=body, public=public)
+    return Endpoint(method=method, path=path, summary=summary, read=read, body=body, public=public, status=status)
 
 
 DIALECT = Dialect(
@@ -80,7 +81,7 @@ DIALECT = Dialect(
             for prefix in ("/v1", "")
         ),
         _row("GET", "/v1/stream", "The rest of a stream that was named by X-Conversation-Id", read_resume),
-        _row("DELETE", "/v1/stream", "Cancel a stream that was named by X-Conversation-Id", read_drop),
+        _row("DELETE", "/v1/stream", "Cancel a stream that was named by X-Conversation-Id", read_drop, status=204),
         _row("POST", "/v1/streams/lookup", "Which streams are kept", read_lookup),
         *(
             _row(method, path, _SWITCHED_OFF, read_disabled)

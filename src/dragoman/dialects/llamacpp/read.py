@@ -16,7 +16,7 @@ from dragoman.dialects.llamacpp.casts import as_float32
 from dragoman.dialects.llamacpp.constraint import echoed, read_constraint
 from dragoman.dialects.llamacpp.errors import NativeError, field_error
 from dragoman.dialects.llamacpp.prompts import MOST_PROMPTS, read_prompts
-from dragoman.dialects.llamacpp.sampling import Chain, read_chain, sampling_spec
+from dragoman.dialects.llamacpp.sampling import Chain, read_chain, sampling_spec, without_infill
 from dragoman.dialects.llamacpp.schema import KNOWN, read_scalars, server_of
 from dragoman.dialects.llamacpp.settings import generation_settings
 from dragoman.dialects.llamacpp.structured import (
@@ -61,7 +61,7 @@ def generation(
     request = Request(
         input=prompts[0],
         model=model_name(body),
-        sampling=sampling_spec(values, chain),
+        sampling=sampling_spec(values, without_infill(chain) if _lacks_infill(card) else chain),
         max_tokens=_max_tokens(values["n_predict"]),
         stop=stop,
         n=answers,
@@ -74,6 +74,8 @@ def generation(
         biases=chain.biases,
         spelled=read_preserved(body),
         slot=read_slot(body),
+        keep=values["n_keep"],
+        discard=values["n_discard"],
         indent=values["n_indent"],
         line_ms=max(0, values["t_max_predict_ms"]),
     )
@@ -104,6 +106,12 @@ def _reply_options(
         post_sampling=values["post_sampling_probs"],
         timings_per_token=values["timings_per_token"],
     )
+
+
+def _lacks_infill(card: ModelCard | None) -> bool:
+    """Whether the engine has no stage of that name: editors ask for it with every request, and it only makes answers
+    end sooner."""
+    return card is not None and card.engine != "llamacpp"
 
 
 def _shown_lora(places: tuple[tuple[int, float], ...]) -> list[dict[str, int | float]]:

@@ -7,6 +7,7 @@ import re
 from typing import Any, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman.core.sampling import SamplingSpec
 from dragoman.dialects.llamacpp.casts import to_float
@@ -53,6 +54,11 @@ def read_chain(body: dict[str, Any]) -> Chain:
         breakers=_breakers(body.get("dry_sequence_breakers")),
         biases=_biases(body.get("logit_bias")),
     )
+
+
+def without_infill(chain: Chain) -> Chain:
+    """The chain for an engine that has no such stage."""
+    return replace(chain, samplers=tuple(name for name in chain.samplers if name != "infill"))
 
 
 def sampling_spec(values: dict[str, Any], chain: Chain) -> SamplingSpec:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from dragoman.core.model import ModelCard
 from dragoman.dialects.llamacpp.casts import (
+    FLOAT_MAX,
     INT32_MAX,
     INT64_MAX,
     as_float32,
@@ -95,7 +96,8 @@ class Field(Struct, frozen=True):
 
     def _range(self, value: float, low: float | None, high: float | None) -> str:
         if self.kind == "float":
-            least, most, got = (f"{as_float32(number or 0.0):.6f}" for number in (low, high, value))
+            least, most = (f"{as_float32(number or 0.0):.6f}" for number in (low, high))
+            got = "inf" if value >= FLOAT_MAX else "-inf" if value <= -FLOAT_MAX else f"{as_float32(value):.6f}"
         else:
             least, most, got = (str(number) for number in (low, high, value))
         return f"Value must be between {least} <= value <= {most}, but got {got}"
@@ -162,6 +164,10 @@ FIELDS: tuple[Field, ...] = (
     Field("reasoning_control", "bool", False),
     Field("reasoning_budget_tokens", "int32", -1, _FROM_MINUS_1),
 )
+
+
+BY_NAME_OF_FIELDS: Mapping[str, Field] = {name: row for row in FIELDS for name in (row.name, *row.aliases)}
+"""By every spelling."""
 
 
 class Shape(Struct, frozen=True):

@@ -56,6 +56,7 @@ def check_shapes(body: dict[str, Any]) -> None:
         value = body.get(name)
         if value is not None and not isinstance(value, str):
             raise field_error(name, wrong_type("string", value))
+    _check_end_tags(body)
     if body.get("parse_tool_calls") is not None and not isinstance(body["parse_tool_calls"], bool):
         raise field_error("parse_tool_calls", wrong_type("boolean", body["parse_tool_calls"]))
     if body.get("chat_format") is not None and not isinstance(body["chat_format"], int | float):
@@ -73,12 +74,10 @@ def read_lora(body: dict[str, Any]) -> tuple[tuple[int, float], ...]:
 
 
 def lora_scales(items: list[object]) -> tuple[tuple[int, float], ...]:
-    """Entries {id, scale}; what is missing or no number is -1 and 0. Raises NativeError for an entry that is none."""
+    """Entries {id, scale}; what is missing or no number is -1 and 0."""
     found: list[tuple[int, float]] = []
     for item in items:
-        if not isinstance(item, dict):
-            raise field_error("lora", _LORA_ERROR)
-        entry = cast("dict[str, object]", item)
+        entry = cast("dict[str, object]", item) if isinstance(item, dict) else {}
         place, scale = entry.get("id", -1), entry.get("scale", 0.0)
         found.append(
             (
@@ -122,6 +121,23 @@ def _check_stream_options(value: object) -> None:
         include = cast("dict[str, object]", value).get("include_usage")
         if include is not None and not isinstance(include, bool):
             raise field_error("include_usage", wrong_type("boolean", include))
+
+
+def _check_end_tags(body: dict[str, Any]) -> None:
+    """A text, or under its own name a list of texts."""
+    name = "reasoning_budget_end_tags"
+    value: object = body.get(name)
+    if value is None:
+        name = "reasoning_budget_end_tag"
+        value = body.get(name)
+    tags: list[object] = [value]
+    if name.endswith("s") and isinstance(value, list):
+        tags = cast("list[object]", value)
+    elif name.endswith("s") and isinstance(value, dict):
+        tags = list(cast("dict[str, object]", value).values())
+    for tag in tags if value is not None else ():
+        if not isinstance(tag, str):
+            raise field_error(name, wrong_type("string", tag))
 
 
 def _has_end_tag(body: dict[str, Any]) -> bool:

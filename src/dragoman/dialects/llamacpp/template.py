@@ -33,11 +33,12 @@ def chat_input(body: Mapping[str, Any]) -> ChatInput:
     continued, whatever `add_generation_prompt` says."""
     messages = _messages(body)
     continued = bool(messages) and messages[-1].role == "assistant"
+    tools = _tools(body.get("tools"))
     _check_continue(body, continued=continued)
     kwargs = body.get("chat_template_kwargs")
     return ChatInput(
         messages=messages,
-        tools=_tools(body.get("tools")),
+        tools=tools,
         tool_choice=_tool_choice(body.get("tool_choice")),
         parallel_tool_calls=flag(body, "parallel_tool_calls", default=True),
         thinking=_thinking(body.get("reasoning_effort")),
@@ -174,10 +175,8 @@ def _tool(item: object, items: list[object]) -> Tool:
 
 
 def _tool_choice(value: object) -> ToolChoice:
-    if value is None:
-        return ToolChoice()
     if not isinstance(value, str):
-        raise NativeError(wrong_type("string", value), status=500, field="tool_choice")
+        return ToolChoice()
     if value not in _CHOICES:
         raise NativeError(f"Invalid tool_choice: {value}", field="tool_choice")
     return ToolChoice(cast("Any", value))

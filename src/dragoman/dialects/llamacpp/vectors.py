@@ -7,6 +7,8 @@ from typing import Any, cast
 
 import msgspec
 
+from dragoman.core.errors import NotSupported
+from dragoman.core.model import ModelCard
 from dragoman.core.vectors import Embedded, EmbedRequest, Reranked, RerankRequest, unpack
 from dragoman.dialects.base import SmallCall, WireRequest
 from dragoman.dialects.llamacpp.body import decode_object
@@ -25,6 +27,10 @@ _UNIT_LENGTH = 2
 def read_embedding(wire: WireRequest) -> SmallCall:
     """POST /embedding and /embeddings. `encoding_format` is checked and has no effect, as in llama-server."""
     body = decode_object(wire.body)
+    card = _card(wire, body)
+    if card is not None and not card.embeddings:
+        # Told before the body is looked at.
+        raise NotSupported("This server does not support embeddings. Start it with `--embeddings`")
     name = "input" if "input" in body else "content"
     if name not in body:
         raise NativeError('"input" or "content" must be provided', field="input")
@@ -47,7 +53,9 @@ def read_rerank(wire: WireRequest) -> SmallCall:
     """POST /rerank and /reranking. `texts` instead of `documents` asks for the answer of
     text-embeddings-inference."""
     body = decode_object(wire.body)
-    plain = "texts" in body
+    card, plain = _card(wire, body), "texts" in body
+    if card is not None and not (card.rerank or card.embeddings):
+        raise NotSupported(f"'{card.id}' cannot rerank.", remedy="Serve a reranker model.")
     if "query" not in body:
         raise NativeError('"query" must be provided', field="query")
     if not isinstance(body["query"], str):
@@ -59,6 +67,10 @@ def read_rerank(wire: WireRequest) -> SmallCall:
     returned = documents if flag(body, "return_text", default=False) else None
     write = partial(_write_texts, returned) if plain else _write_results
     return SmallCall(request=request, write=write, ignored=_unknown(body, RerankBody))
+
+
+def _card(wire: WireRequest, body: dict[str, Any]) -> ModelCard | None:
+    return wire.card_of(model_name(body)) if wire.card_of is not None else None
 
 
 def _check_encoding(encoding: object) -> None:

@@ -77,6 +77,7 @@ class _Result(Struct, frozen=True, kw_only=True):
     finish: Finish
     usage: Usage
     timings: Timings
+    held: int | None
     probabilities: list[dict[str, Any]]
 
 
@@ -207,6 +208,7 @@ class CompletionWriter:
             finish=event.finish,
             usage=event.usage,
             timings=event.timings,
+            held=event.held,
             probabilities=[],
         )
         return [*frames, Frame(_encode(self._final(result)))]
@@ -224,6 +226,7 @@ class CompletionWriter:
             finish=choice.finish,
             usage=choice.usage,
             timings=choice.timings,
+            held=choice.held,
             probabilities=ProbabilityList(self._options.post_sampling).take(choice.logprobs) if wanted else [],
         )
 
@@ -244,8 +247,7 @@ class CompletionWriter:
             "truncated": self._truncated(result),
             "stop_type": _STOP_TYPES[result.finish.reason],
             "stopping_word": result.finish.stop_match or "",
-            # The last sampled token is not yet in the cache.
-            "tokens_cached": max(0, usage.prompt_tokens + usage.completion_tokens - 1),
+            "tokens_cached": _cached(result),
             "timings": timings_object(usage, result.timings),
         }
         if result.probabilities:
@@ -260,7 +262,9 @@ class CompletionWriter:
         return {**settings, "seed": (settings["seed"] + answer) % 2**32}
 
     def _truncated(self, result: _Result) -> bool:
-        """Whether the window, not the request's own limit, ended the answer."""
+        """Whether the window was shifted, or it, not the request's own limit, ended the answer."""
+        if result.held is not None:
+            return True
         if result.finish.reason is FinishReason.CONTEXT:
             return True
         if result.finish.reason is not FinishReason.LENGTH:
@@ -268,6 +272,13 @@ class CompletionWriter:
         wanted = self._options.settings["n_predict"]
         cut_short = wanted < 0 or result.usage.completion_tokens < wanted
         return cut_short and result.usage.total_tokens >= self._card.context_length > 0
+
+
+def _cached(result: _Result) -> int:
+    """What the slot holds by now. The last sampled token is not yet in it."""
+    if result.held is not None:
+        return result.held
+    return max(0, result.usage.prompt_tokens + result.usage.completion_tokens - 1)
 
 
 def _partial(stream: _Stream, delta: PartDelta) -> bytes:

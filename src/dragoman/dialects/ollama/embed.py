@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from dragoman.core.errors import InvalidField, InvalidRequest, MissingField
+from dragoman.core.errors import InvalidField
 from dragoman.core.operations import CountRequest
 from dragoman.core.request import RawInput, Request
 from dragoman.core.vectors import Embedded, EmbedRequest, unpack
 from dragoman.dialects.base import SmallCall, WireRequest
-from dragoman.dialects.decoding import convert, decode_object, unknown_fields
+from dragoman.dialects.decoding import unknown_fields
+from dragoman.dialects.ollama.body import decode_body
+from dragoman.dialects.ollama.keep import read_keep_alive
 from dragoman.dialects.ollama.schema import EmbedBody, OldEmbedBody
 
 MAX_INPUTS = 2048
 
 _encode = msgspec.json.encode
-_B = TypeVar("_B", EmbedBody, OldEmbedBody)
 
 
 def read_embed(wire: WireRequest) -> SmallCall:
     """POST /api/embed. No input only asks for the model to be loaded. Too long inputs are cut unless `truncate` is
     false, as Ollama does."""
-    fields, body = _decode(wire, EmbedBody)
+    fields, body = decode_body(wire, EmbedBody)
     if body.input is None or body.input == []:
         return _load(fields, body, {"model": body.model, "embeddings": []})
     texts = [body.input] if isinstance(body.input, str) else body.input
@@ -40,33 +42,39 @@ def read_embed(wire: WireRequest) -> SmallCall:
         truncate=None if body.truncate is False else 0,
     )
     write = partial(_write_embed, body.model or "", time.perf_counter_ns())
-    return SmallCall(request=request, write=write, ignored=_ignored(fields, body))
+    return _embedding(request, write, fields, body)
 
 
 def read_old_embed(wire: WireRequest) -> SmallCall:
     """POST /api/embeddings: one prompt, the vector as computed. An empty prompt only asks for the model to load."""
-    fields, body = _decode(wire, OldEmbedBody)
+    fields, body = decode_body(wire, OldEmbedBody)
     if not body.prompt:
         return _load(fields, body, {"embedding": []})
     request = EmbedRequest(inputs=(RawInput((body.prompt,)),), model=body.model, norm=-1, truncate=0)
-    return SmallCall(request=request, write=_write_old, ignored=_ignored(fields, body))
+    return _embedding(request, _write_old, fields, body)
 
 
-def _decode(wire: WireRequest, kind: type[_B]) -> tuple[dict[str, Any], _B]:
-    if not wire.body.strip():
-        raise InvalidRequest("missing request body")
-    fields = decode_object(wire.body)
-    body = convert(fields, kind)
-    if not body.model:
-        raise MissingField("model is required", field="model")
-    return fields, body
+def _embedding(
+    request: EmbedRequest, write: Callable[[Embedded], bytes], fields: dict[str, Any], body: EmbedBody | OldEmbedBody
+) -> SmallCall:
+    return SmallCall(
+        request=request,
+        write=write,
+        ignored=_ignored(fields, body),
+        keep_alive=read_keep_alive(body.keep_alive),
+        model=body.model,
+    )
 
 
 def _load(fields: dict[str, Any], body: EmbedBody | OldEmbedBody, answer: dict[str, Any]) -> SmallCall:
     """Counting nothing resolves the model's name exactly as an embedding would."""
     nothing = Request(input=RawInput(("",)), model=body.model)
     return SmallCall(
-        request=CountRequest(nothing), write=lambda _: _encode(answer), ignored=unknown_fields(fields, type(body))
+        request=CountRequest(nothing),
+        write=lambda _: _encode(answer),
+        ignored=unknown_fields(fields, type(body)),
+        keep_alive=read_keep_alive(body.keep_alive),
+        model=body.model,
     )
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import msgspec
 
-from dragoman.core.errors import MissingField
 from dragoman.core.model import ModelCard
+from dragoman.core.names import NamedModel
 from dragoman.core.operations import ModelRequest, ModelsRequest, ModelState
 from dragoman.core.sampling import SamplingSpec
 from dragoman.dialects.base import SmallCall, StaticCall, WireRequest
-from dragoman.dialects.decoding import convert, decode_object, unknown_fields
+from dragoman.dialects.decoding import unknown_fields
+from dragoman.dialects.ollama.body import decode_body, model_of
 from dragoman.dialects.ollama.schema import ShowBody
 from dragoman.dialects.ollama.stamp import stamp_of
 
@@ -44,7 +46,7 @@ def read_tags(wire: WireRequest) -> SmallCall:
 
 
 def read_running(wire: WireRequest) -> SmallCall:
-    """GET /api/ps: every served model is loaded."""
+    """GET /api/ps: every served model is loaded, whatever its clients wished for it."""
     return SmallCall(request=ModelsRequest(), write=_write_running)
 
 
@@ -55,12 +57,9 @@ def read_version(wire: WireRequest) -> StaticCall:
 
 def read_show(wire: WireRequest) -> SmallCall:
     """POST /api/show."""
-    fields = decode_object(wire.body)
-    body = convert(fields, ShowBody)
-    name = body.model or body.name
-    if not name:
-        raise MissingField("model is required", field="model")
-    return SmallCall(request=ModelRequest(name), write=_write_show, ignored=unknown_fields(fields, ShowBody))
+    fields, body = decode_body(wire, ShowBody)
+    write = partial(_write_show, verbose=body.verbose is True)
+    return SmallCall(request=ModelRequest(model_of(body)), write=write, ignored=unknown_fields(fields, ShowBody))
 
 
 def names_of(card: ModelCard) -> list[str]:
@@ -70,37 +69,40 @@ def names_of(card: ModelCard) -> list[str]:
 
 
 def _write_tags(states: tuple[ModelState, ...]) -> bytes:
-    return _encode({"models": [_tag(state.card, name) for state in states for name in names_of(state.card)]})
+    return _encode({"models": [_tag(state, name) for state in states for name in names_of(state.card)]})
 
 
 def _write_running(states: tuple[ModelState, ...]) -> bytes:
-    return _encode({"models": [_running(state.card) for state in states]})
+    return _encode({"models": [_running(state) for state in states if state.named is None]})
 
 
-def _tag(card: ModelCard, name: str) -> dict[str, Any]:
-    return {"name": name, "model": name, "modified_at": stamp_of(card.created), **_file(card)}
+def _tag(state: ModelState, name: str) -> dict[str, Any]:
+    return {"name": name, "model": name, "modified_at": stamp_of(state.card.created), **_file(state)}
 
 
-def _running(card: ModelCard) -> dict[str, Any]:
+def _running(state: ModelState) -> dict[str, Any]:
+    card = state.card
     name = names_of(card)[0]
     return {
         "name": name,
         "model": name,
-        **_file(card),
-        "expires_at": NEVER,
+        **_file(state),
+        "expires_at": NEVER if state.expires is None else stamp_of(int(state.expires)),
         # How much of it lies in memory of a graphics card is not known here.
         "size_vram": 0,
         "context_length": card.context_length,
     }
 
 
-def _file(card: ModelCard) -> dict[str, Any]:
-    return {"size": card.size_bytes, "digest": card.digest.removeprefix("sha256:"), "details": _details(card)}
+def _file(state: ModelState) -> dict[str, Any]:
+    card = state.card
+    return {"size": card.size_bytes, "digest": card.digest.removeprefix("sha256:"), "details": _details(state)}
 
 
-def _details(card: ModelCard) -> dict[str, Any]:
+def _details(state: ModelState) -> dict[str, Any]:
+    card = state.card
     return {
-        "parent_model": "",
+        "parent_model": state.named.base if state.named else "",
         "format": card.format,
         "family": card.architecture,
         "families": [card.architecture] if card.architecture else [],
@@ -120,26 +122,62 @@ def parameter_size(count: int) -> str:
     return str(count) if count else ""
 
 
-def _write_show(state: ModelState) -> bytes:
+def _write_show(state: ModelState, *, verbose: bool) -> bytes:
+    card, named = state.card, state.named
+    parameters = _parameters(state)
+    told: dict[str, Any] = {
+        "modelfile": modelfile(state, parameters),
+        "parameters": "\n".join(parameters),
+        "template": card.chat_template,
+        "details": _details(state),
+        "model_info": _model_info(card),
+        "capabilities": _capabilities(card),
+        "modified_at": stamp_of(card.created),
+    }
+    if verbose:
+        # The tensors stay unread: they would only be listed.
+        told["tensors"] = []
+    return _encode(told if named is None else {**told, **_given(named)})
+
+
+def _given(named: NamedModel) -> dict[str, Any]:
+    """What was given with a name."""
+    settings = named.settings
+    messages = [{"role": message.role, "content": message.text} for message in settings.messages]
+    told = (("license", "\n".join(named.license)), ("system", settings.system), ("messages", messages))
+    return {name: value for name, value in told if value}
+
+
+def modelfile(state: ModelState, parameters: list[str]) -> str:
+    """The model as a Modelfile."""
+    named = state.named
+    lines = [f"FROM {named.base if named else state.card.id}"]
+    if named and named.settings.template:
+        lines.append(f'TEMPLATE """{named.settings.template}"""')
+    if named and named.settings.system:
+        lines.append(f'SYSTEM """{named.settings.system}"""')
+    lines += [f"PARAMETER {line}" for line in parameters]
+    if named:
+        lines += [f"MESSAGE {message.role} {message.text}" for message in named.settings.messages]
+        lines += [f'LICENSE """{text}"""' for text in named.license]
+    return "\n".join(lines) + "\n"
+
+
+def _parameters(state: ModelState) -> list[str]:
+    """One line for each; a given name's own words count but for the window, which no request changes."""
     card = state.card
-    parameters = _parameters(card)
-    lines = [f"PARAMETER {line}" for line in parameters]
-    return _encode(
-        {
-            "modelfile": "\n".join([f"FROM {card.id}", *lines]) + "\n",
-            "parameters": "\n".join(parameters),
-            "template": card.chat_template,
-            "details": _details(card),
-            "model_info": _model_info(card),
-            "capabilities": _capabilities(card),
-            "modified_at": stamp_of(card.created),
-        }
-    )
+    own = state.named.parameters if state.named else {}
+    window = {"num_ctx": card.context_length}
+    known = {**window, **dict(_named_parameters(card.sampling_defaults)), **own, **window}
+    return [f"{name:<30} {_shown(one)}" for name, value in known.items() for one in _each(value)]
 
 
-def _parameters(card: ModelCard) -> list[str]:
-    given = _named_parameters(card.sampling_defaults)
-    return [f"{name:<30} {value}" for name, value in (("num_ctx", card.context_length), *given)]
+def _each(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else [value]
+
+
+def _shown(value: object) -> str:
+    return _encode(value).decode() if isinstance(value, str | bool) else str(value)
 
 
 def _named_parameters(spec: SamplingSpec) -> list[tuple[str, object]]:

@@ -37,8 +37,8 @@ class Options(Struct, frozen=True, kw_only=True):
     ignored: tuple[str, ...] = ()
 
 
-def read_options(options: Mapping[str, Any] | None) -> Options:
-    """Raises InvalidField with the dotted name of the option."""
+def read_options(options: Mapping[str, Any] | None, at: str = "options") -> Options:
+    """`at` is where they stand in the body. Raises InvalidField with the dotted name of the option."""
     given = {name: value for name, value in (options or {}).items() if value is not None}
     fields: dict[str, Any] = {}
     for name, (target, low, high) in _FLOATS.items():
@@ -51,7 +51,7 @@ def read_options(options: Mapping[str, Any] | None) -> Options:
         sampling=SamplingSpec(**fields),
         max_tokens=_limit(given),
         stop=_stop(given.get("stop")),
-        ignored=tuple(f"options.{name}" for name in sorted(set(given) - _READ)),
+        ignored=tuple(f"{at}.{name}" for name in sorted(set(given) - _READ)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Ollama's request bodies as msgspec types. Every field may be null, which means absent."""
+"""Ollama's bodies of requests for answers as msgspec types. Every field may be null, which means absent."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MessageBody(Struct, kw_only=True):
 
 
 class AnswerBody(Struct, kw_only=True):
-    """What chat and generate have in common. `keep_alive` is accepted: served models stay loaded."""
+    """What chat and generate have in common. `keep_alive` is told again by /api/ps and unloads nothing."""
 
     model: str | None = None
     stream: bool | None = None
@@ -85,7 +85,7 @@ class ShowBody(Struct, kw_only=True):
 
 
 class EmbedBody(Struct, kw_only=True):
-    """Body of POST /api/embed. `keep_alive` is accepted: served models stay loaded."""
+    """Body of POST /api/embed."""
 
     model: str | None = None
     input: str | list[str] | None = None

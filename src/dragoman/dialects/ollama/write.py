@@ -47,11 +47,13 @@ GENERATE = Shape(
 
 
 class ReplyOptions(Struct, frozen=True, kw_only=True):
-    """`model` is the name the client used, which answers echo; `shape` CHAT or GENERATE."""
+    """`model` is the name the client used, which answers echo; `shape` CHAT or GENERATE. With `context` the end tells
+    the ids of prompt and answer, from which another request can go on."""
 
     model: str
     shape: Shape
     logprobs: bool = False
+    context: bool = False
 
 
 class AnswerWriter:
@@ -67,10 +69,14 @@ class AnswerWriter:
         self._arguments: list[str] = []
         self._calls = 0
         self._held: tuple[bytes, bytes] | None = None
+        self._prompt = context.in_force[0].prompt if options.context and context.in_force else None
+        self._tokens: list[int] = []
 
     def frames(self, event: Event) -> list[Frame]:
         """Chunks for one event: text at once, a tool call whole when it is complete. `Failed` is an error line."""
         if isinstance(event, PartDelta):
+            if self._prompt is not None:
+                self._tokens += event.tokens
             return self._delta(event.text) if event.text else []
         if isinstance(event, PartStart):
             return [*self._release(), *self._begin(event)]
@@ -93,7 +99,7 @@ class AnswerWriter:
         choice = answer.choices[0]
         body: dict[str, Any] = {"model": self._options.model, "created_at": self._stamp.now().decode()}
         body |= self._told(choice)
-        body |= _ending(choice.finish.reason, choice.usage, choice.timings)
+        body |= self._ending(choice.finish.reason, choice.usage, choice.timings, choice.tokens)
         if self._options.logprobs and choice.logprobs:
             body["logprobs"] = _logprobs(choice.logprobs)
         return _encode(body)
@@ -144,9 +150,25 @@ class AnswerWriter:
         return b'%b%b%b%b%b%b,"done":false}' % (self._head, self._stamp.now(), opening, value, self._shape.close, extra)
 
     def _final(self, event: Finished) -> bytes:
-        ending = _encode(_ending(event.finish.reason, event.usage, event.timings))
+        ending = _encode(self._ending(event.finish.reason, event.usage, event.timings, self._tokens))
         shape = self._shape
         return b'%b%b%b""%b,%b' % (self._head, self._stamp.now(), shape.text, shape.close, ending[1:])
+
+    def _ending(self, reason: FinishReason, usage: Usage, timings: Timings, tokens: Iterable[int]) -> dict[str, Any]:
+        """The keys that only the last object has; durations in nanoseconds. The model was loaded before the request."""
+        prompt, predicted = _nanoseconds(timings.prompt_ms), _nanoseconds(timings.predicted_ms)
+        context = {} if self._prompt is None else {"context": [*self._prompt, *tokens]}
+        return {
+            "done": True,
+            "done_reason": "length" if reason in _LENGTHS else "stop",
+            **context,
+            "total_duration": _nanoseconds(timings.queued_ms) + prompt + predicted,
+            "load_duration": 0,
+            "prompt_eval_count": usage.prompt_tokens,
+            "prompt_eval_duration": prompt,
+            "eval_count": usage.completion_tokens,
+            "eval_duration": predicted,
+        }
 
     def _told(self, choice: Choice) -> dict[str, Any]:
         content = "".join(part.text for part in choice.parts if _is_content(part))
@@ -181,21 +203,6 @@ def _arguments(text: str) -> dict[str, Any] | None:
     except (msgspec.DecodeError, RecursionError):
         return None
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
-
-
-def _ending(reason: FinishReason, usage: Usage, timings: Timings) -> dict[str, Any]:
-    """The keys that only the last object has; durations in nanoseconds. The model was loaded before the request."""
-    prompt, predicted = _nanoseconds(timings.prompt_ms), _nanoseconds(timings.predicted_ms)
-    return {
-        "done": True,
-        "done_reason": "length" if reason in _LENGTHS else "stop",
-        "total_duration": _nanoseconds(timings.queued_ms) + prompt + predicted,
-        "load_duration": 0,
-        "prompt_eval_count": usage.prompt_tokens,
-        "prompt_eval_duration": prompt,
-        "eval_count": usage.completion_tokens,
-        "eval_duration": predicted,
-    }
 
 
 def _nanoseconds(milliseconds: float) -> int:

@@ -26,6 +26,13 @@ class BatchBody(msgspec.Struct, frozen=True, kw_only=True):
     output_expires_after: OutputExpiresAfter | None = None
 
 
+class BatchesQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Query of GET /v1/batches."""
+
+    after: str | None = None
+    limit: int | None = None
+
+
 class FaultObject(msgspec.Struct, frozen=True):
     """Why a batch failed."""
 

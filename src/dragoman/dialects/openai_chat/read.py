@@ -66,6 +66,7 @@ def _read(wire: WireRequest, value: dict[str, Any], ignored: tuple[str, ...]) ->
         legacy_calls=tools.legacy,
         thoughts=shows_thoughts(body),
         timings=body.timings is True or body.timings_per_token is True,
+        verbose=body.verbose is True,
     )
     return GenerateCall(
         requests=(request,),

@@ -170,6 +170,7 @@ class ChatCompletionRequest(FormatFields, kw_only=True):
     preserve_thinking: bool | None = None
     timings: bool | None = None
     timings_per_token: bool | None = None
+    verbose: bool | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from msgspec import Struct
 
@@ -26,6 +28,7 @@ from dragoman.dialects.openai_errors import error_body
 from dragoman.dialects.openai_reply import DONE, chunk_head, reply_id
 from dragoman.dialects.openai_timings import TimingsObject, timings_object
 from dragoman.dialects.openai_usage import RunningUsage, UsageObject, answer_usage_object
+from dragoman.dialects.openai_verbose import Told, verbose_choice, verbose_object
 
 _FINISH: dict[FinishReason, str] = {
     FinishReason.EOS: "stop",
@@ -46,7 +49,7 @@ _json = msgspec.json.Encoder().encode
 class ChatReply(Struct, frozen=True, kw_only=True):
     """What the request asked of its reply. `running_usage` puts counts on each chunk; `legacy_calls` writes
     `function_call` for clients of the old `functions` field; without `thoughts` the reply leaves them out; `timings`
-    puts an object of times on the last chunk of each choice."""
+    puts an object of times on the last chunk of each choice, `verbose` llama-server's object beside it."""
 
     n: int = 1
     include_usage: bool = False
@@ -55,6 +58,7 @@ class ChatReply(Struct, frozen=True, kw_only=True):
     legacy_calls: bool = False
     thoughts: bool = True
     timings: bool = False
+    verbose: bool = False
 
 
 class Function(Struct, frozen=True):
@@ -102,14 +106,16 @@ class ChatCompletion(Struct, frozen=True, kw_only=True, omit_defaults=True):
     system_fingerprint: str | None
     choices: list[WholeChoice]
     usage: UsageObject
+    verbose: dict[str, Any] | None = msgspec.field(default=None, name="__verbose")
     timings: TimingsObject | None = None
 
 
 class _ChoiceState:
     """What the stream of one choice must remember: `prefix` and `suffix` surround a text inside `delta`, `start` and
-    `stop` inside a whole chunk; `calls` counts tool calls; `held` is a text that waits for its log probabilities."""
+    `stop` inside a whole chunk; `calls` counts tool calls; `held` is a text that waits for its log probabilities;
+    `told` is kept for `verbose`."""
 
-    __slots__ = ("calls", "held", "kind", "prefix", "start", "stop", "suffix")
+    __slots__ = ("calls", "held", "kind", "prefix", "start", "stop", "suffix", "told")
 
     def __init__(self) -> None:
         self.kind: PartKind | None = None
@@ -119,6 +125,7 @@ class _ChoiceState:
         self.stop = b""
         self.calls = 0
         self.held: PartDelta | None = None
+        self.told = Told()
 
 
 class ChatWriter:
@@ -133,7 +140,7 @@ class ChatWriter:
         start = chunk_head(context, self._id, "chat.completion.chunk")
         self._head, self._no_choices = start + b'{"index":', start + b"]"
         self._tail = b',"usage":null}' if reply.include_usage else b"}"
-        self._plain = not (reply.logprobs or reply.running_usage)
+        self._plain = not (reply.logprobs or reply.running_usage or reply.verbose)
 
     def frames(self, event: Event) -> list[Frame]:
         """Chunks for one event. The role chunks of all choices come first, in order of index, because accumulators
@@ -165,12 +172,17 @@ class ChatWriter:
                 choices=[self._whole_choice(choice) for choice in answer.choices],
                 usage=answer_usage_object(answer, self._reply.n),
                 timings=self._timings(answer) if self._reply.timings else None,
+                verbose=self._verbose(answer) if self._reply.verbose else None,
             )
         )
 
     def _timings(self, answer: Answer) -> TimingsObject | None:
         first = next(iter(answer.choices), None)
         return None if first is None else timings_object(first.usage, first.timings)
+
+    def _verbose(self, answer: Answer) -> dict[str, Any] | None:
+        first = next(iter(answer.choices), None)
+        return None if first is None else verbose_choice(first, self._context.card.id)
 
     def _open(self) -> list[Frame]:
         self._states = {choice: _ChoiceState() for choice in range(self._reply.n)}
@@ -190,6 +202,7 @@ class ChatWriter:
             frames.append(self._last(event))
         elif isinstance(event, Started):
             self._usage.started(event)
+            state.told.prompt = event.prompt_text
         elif isinstance(event, UsageUpdate):
             self._usage.reported(event)
         return frames
@@ -222,6 +235,7 @@ class ChatWriter:
         frames = self._release(event.choice, state) if state.held is not None else []
         if self._reply.running_usage:
             self._usage.delta(event, reasoning=state.kind == "reasoning")
+        state.told.newline |= "\n" in event.text
         if not (event.text and state.prefix):
             return frames
         if self._reply.logprobs and state.kind != "tool_call":
@@ -247,10 +261,13 @@ class ChatWriter:
 
     def _last(self, event: Finished) -> Frame:
         """The chunk with the finish reason, and the times where they were asked for."""
-        frame = self._chunk(event.choice, b"{}", finish=self._finish(event.finish.reason))
-        if not self._reply.timings:
-            return frame
-        return Frame(frame.data[:-1] + b',"timings":' + _json(timings_object(event.usage, event.timings)) + b"}")
+        data = self._chunk(event.choice, b"{}", finish=self._finish(event.finish.reason)).data
+        if self._reply.timings:
+            data = data[:-1] + b',"timings":' + _json(timings_object(event.usage, event.timings)) + b"}"
+        if self._reply.verbose:
+            shown = verbose_object(event, self._context.card.id, self._states[event.choice].told)
+            data = data[:-1] + b',"__verbose":' + _json(shown) + b"}"
+        return Frame(data)
 
     def _progress(self, event: PromptProgress) -> Frame:
         """llama-server's object on a chunk that adds nothing."""

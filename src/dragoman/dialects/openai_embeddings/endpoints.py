@@ -5,6 +5,7 @@ from __future__ import annotations
 from dragoman.dialects.base import Dialect, Endpoint
 from dragoman.dialects.openai_embeddings.read import read_embeddings
 from dragoman.dialects.openai_embeddings.schema import EmbeddingsRequest
+from dragoman.dialects.openai_embeddings.shape import EmbeddingsAnswer
 from dragoman.dialects.openai_errors import ErrorEnvelope, openai_error
 
 DIALECT = Dialect(
@@ -16,6 +17,7 @@ DIALECT = Dialect(
             summary="Vectors of texts (OpenAI).",
             read=read_embeddings,
             body=EmbeddingsRequest,
+            answer=EmbeddingsAnswer,
         ),
     ),
     error=openai_error,

@@ -25,6 +25,15 @@ class UploadForm(msgspec.Struct, frozen=True):
     expires_after: ExpiresAfter | None = None
 
 
+class FilesQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Query of GET /v1/files."""
+
+    after: str | None = None
+    limit: int | None = None
+    order: Literal["asc", "desc"] | None = None
+    purpose: str | None = None
+
+
 class FileObject(msgspec.Struct, frozen=True, kw_only=True):
     """A file. Times in Unix seconds."""
 

@@ -9,6 +9,7 @@ from dragoman.core.request import OutputFormat, Thinking
 from dragoman.dialects.constraint import one_format, schema_text
 from dragoman.dialects.openai_fields import ranged_int
 from dragoman.dialects.openai_format import read_format
+from dragoman.dialects.openai_labels import check_labels
 from dragoman.dialects.openai_responses.schema import CreateResponse, InputFields, ReasoningFields, TextFormat
 
 ENCRYPTED = "reasoning.encrypted_content"
@@ -29,7 +30,6 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _SUMMARIES = ("auto", "concise", "detailed", "none")
 _VERBOSITIES = ("low", "medium", "high")
 _CONTEXTS = {"auto": None, "current_turn": False, "all_turns": True}
-_MAX_PAIRS, _MAX_KEY, _MAX_VALUE = 16, 64, 512
 _MAX_CLIENT_PAIRS, _MAX_CLIENT_KEY, _MAX_CLIENT_VALUE = 32, 256, 8192
 
 
@@ -50,7 +50,7 @@ def check_fields(body: InputFields) -> None:
             f"Invalid 'text.verbosity': '{verbosity}' is not one of low, medium, high.",
             field="text.verbosity",
         )
-    _check_pairs(body.metadata, "metadata", _MAX_PAIRS, _MAX_KEY, _MAX_VALUE)
+    check_labels(body)
 
 
 def check_create(body: CreateResponse) -> None:

@@ -63,6 +63,9 @@ class CreateResponse(InputFields, kw_only=True):
     max_tool_calls: int | None = None
     top_logprobs: int | None = None
     prompt: Any = None
+    access_programs: dict[str, Any] | None = None
+    background_options: dict[str, Any] | None = None
+    image: dict[str, Any] | None = None
     client_metadata: dict[str, Any] | None = None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.core.errors import InvalidField, NotFound
+from dragoman.core.errors import InvalidField, NotFound, NotSupported
 from dragoman.core.responses import (
     KeptResponse,
     ResponseCancel,
@@ -45,6 +45,14 @@ def read_delete(wire: WireRequest) -> SmallCall:
 def read_cancel(wire: WireRequest) -> SmallCall:
     """POST /v1/responses/{id}/cancel."""
     return SmallCall(request=ResponseCancel(id=wire.params["response_id"]), write=_writer(frozenset()))
+
+
+def read_compact(wire: WireRequest) -> SmallCall:
+    """POST /v1/responses/compact. Raises NotSupported: what OpenAI puts there only its server can read."""
+    raise NotSupported(
+        "This server does not compact conversations.",
+        remedy="Ask the model for a summary, or send 'truncation': 'auto' to let the oldest turns go.",
+    )
 
 
 def read_input_items(wire: WireRequest) -> SmallCall:

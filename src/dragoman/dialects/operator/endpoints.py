@@ -11,6 +11,20 @@ from dragoman.dialects.base import Dialect, Endpoint, ErrorReply, SmallCall, Wir
 METRICS_TYPE = "text/plain; version=0.0.4"
 
 
+class ErrorDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong, in one sentence and in one word."""
+
+    message: str
+    code: str
+    request_id: str
+
+
+class OperatorError(msgspec.Struct, frozen=True, kw_only=True):
+    """The envelope of paths no client's wire claims."""
+
+    error: ErrorDetail
+
+
 def read_metrics(_: WireRequest) -> SmallCall:
     """GET /metrics has nothing to read."""
     return SmallCall(request=MetricsRequest(), write=_write_metrics, content_type=METRICS_TYPE)
@@ -18,8 +32,8 @@ def read_metrics(_: WireRequest) -> SmallCall:
 
 def write_error(error: DragomanError, request_id: str) -> ErrorReply:
     """`{"error": {"message", "code", "request_id"}}`."""
-    body = {"error": {"message": error.sentence, "code": error.code, "request_id": request_id}}
-    return ErrorReply(error.status, msgspec.json.encode(body))
+    inner = ErrorDetail(message=error.sentence, code=error.code, request_id=request_id)
+    return ErrorReply(error.status, msgspec.json.encode(OperatorError(error=inner)))
 
 
 def _write_metrics(metrics: Metrics) -> bytes:
@@ -28,7 +42,12 @@ def _write_metrics(metrics: Metrics) -> bytes:
 
 DIALECT = Dialect(
     name="operator",
-    endpoints=(Endpoint(method="GET", path="/metrics", summary="Prometheus metrics", read=read_metrics),),
+    endpoints=(
+        Endpoint(
+            method="GET", path="/metrics", summary="Prometheus metrics", read=read_metrics, content_type=METRICS_TYPE
+        ),
+    ),
     error=write_error,
+    error_body=OperatorError,
     prefixes=("/metrics", "/openapi.json"),
 )

@@ -5,8 +5,11 @@ It holds its caller to the contract: a wrong call raises, so that a scheduler's 
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
 
 from dragoman import __version__
 from dragoman.core.errors import EngineFailure, InvalidRequest
@@ -113,6 +116,23 @@ class FakeEngine:
         if not self.script.snapshots or not tokens:
             return None
         return FakeSnapshot(tokens, len(tokens) * self.script.token_bytes, self.script.trimmable)
+
+    @property
+    def state_key(self) -> str:
+        """States are the tokens alone."""
+        return f"fake {self.tokenizer.size}"
+
+    def write_state(self, snapshot: Snapshot, length: int, file: Path) -> None:
+        """The tokens, as JSON."""
+        self._require(isinstance(snapshot, FakeSnapshot), "the snapshot is another engine's")
+        file.write_text(json.dumps(list(cast("FakeSnapshot", snapshot).tokens[:length])), encoding="utf-8")
+
+    def read_state(self, file: Path, length: int) -> Snapshot:
+        """What `write_state` wrote."""
+        tokens = tuple(json.loads(file.read_text(encoding="utf-8")))
+        if len(tokens) != length:
+            raise ValueError("a state of another length")
+        return FakeSnapshot(tokens, length * self.script.token_bytes, self.script.trimmable)
 
     def row_bytes(self, length: int) -> int:
         """As the script weighs tokens."""

@@ -110,6 +110,21 @@ class MlxEngine:
         """The row's state after all it has been fed; None for caches of a class this engine does not know."""
         return self._ready.snapshot(row)
 
+    @property
+    def state_key(self) -> str:
+        """The checkpoint by its name and figures, and the form of its caches."""
+        options, facts = self._options, self._ready.facts
+        form = f"{options.dtype} kv{options.kv_bits}/{options.kv_group_size}/{options.kv_start}"
+        return f"mlx {Path(options.path).name} {facts.architecture} {facts.parameters} {facts.vocab_size} {form}"
+
+    def write_state(self, snapshot: Snapshot, length: int, file: Path) -> None:
+        """As safetensors."""
+        self._ready.write_state(snapshot, length, file)
+
+    def read_state(self, file: Path, length: int) -> Snapshot:
+        """Its layers must be those of the model."""
+        return self._ready.read_state(file, length)
+
     def row_bytes(self, length: int) -> int:
         """Measured at load: storage of growing layers, in the steps they grow by, with the fixed size of the others."""
         return self._ready.row_bytes(length)

@@ -24,12 +24,14 @@ from dragoman.engines.mlx.gguf import load_gguf
 from dragoman.engines.mlx.lanes import can_batch
 from dragoman.engines.mlx.load import import_mlx_lm, load_checkpoint
 from dragoman.engines.mlx.packing import Packing
-from dragoman.engines.mlx.precision import Dtype, on_cpu
+from dragoman.engines.mlx.pages import on_large_pages, settle_allocator
+from dragoman.engines.mlx.precision import Dtype, on_cpu, weights_of
 from dragoman.engines.mlx.prefill import Part, can_join, can_read_together, grouped, read_together
 from dragoman.engines.mlx.prompt_logprobs import SLICE, prompt_logprobs
 from dragoman.engines.mlx.row import LayerCaches, Row
 from dragoman.engines.mlx.sizes import Layer, bytes_of, measured
 from dragoman.engines.mlx.snapshots import RowSnapshot, snapshot_of
+from dragoman.engines.mlx.statefile import read_caches, write_caches
 from dragoman.sampling.breakers import BreakerResolver
 
 log = logging.getLogger(__name__)
@@ -55,7 +57,11 @@ class Runtime:
     ) -> None:
         self._wired = _raise_wired_limit()
         self._packing = packing or Packing()
+        if on_cpu():
+            settle_allocator()
         loaded = load_gguf(path, dtype) if path.is_file() else load_checkpoint(path, dtype)
+        if on_cpu():
+            on_large_pages(weight for _, weight in weights_of(loaded.model))
         self._model: LanguageModel = loaded.model
         self._make_caches: Callable[[Any], LayerCaches] = import_mlx_lm("models.cache").make_prompt_cache
         self.context_length = context(loaded.facts.trained_context)
@@ -170,6 +176,21 @@ class Runtime:
         for decoder in (self._decoder, self._packed):
             caches = decoder.caches_of(row) if caches is None else caches
         return None if caches is None else snapshot_of(caches, row.fed)
+
+    def write_state(self, snapshot: Snapshot, length: int, file: Path) -> None:
+        """The first `length` tokens of a snapshot of this model, as safetensors."""
+        if not isinstance(snapshot, RowSnapshot):
+            raise EngineFailure("The snapshot is another engine's.")
+        write_caches(snapshot.begin(length), file)
+
+    def read_state(self, file: Path, length: int) -> RowSnapshot:
+        """Raises ValueError for a file that is no state, or one of layers this model does not have."""
+        caches = read_caches(file)
+        plain = self._make_caches(self._model)
+        ways = (plain, self._packing.new(self._make_caches(self._model)), self._packing.pack(plain))
+        if not any(_kinds(caches) == _kinds(way) for way in ways):
+            raise ValueError("not the state of a row: its layers are another model's")
+        return RowSnapshot(caches, length)
 
     def row_bytes(self, length: int) -> int:
         """Bytes of storage, 0 for caches of unknown classes."""
@@ -296,3 +317,7 @@ def _raise_wired_limit() -> int | None:
     """Let Metal keep the weights resident, as far as it recommends; None where there is no such limit."""
     limit = mx.device_info().get("max_recommended_working_set_size")
     return mx.set_wired_limit(int(limit)) if limit else None
+
+
+def _kinds(caches: LayerCaches) -> list[type]:
+    return [type(cache) for cache in caches]

@@ -1,0 +1,1 @@
+"""`dragoman llama-server`: a script's llama-server command line, served by `dragoman serve`."""

@@ -1,0 +1,1 @@
+"""vLLM's routes beside the OpenAI ones: tokens, the tokenizer, LoRA adapters."""

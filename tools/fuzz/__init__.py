@@ -1,0 +1,1 @@
+"""Parts of the check of the OpenAPI document; see tools.run_fuzz."""
