@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / ".cache" / "frameworks"
 LOOPS = Path(__file__).with_name("framework_loops.py")
+"""Run with `-P`: beside it lies a package `agents`, and one of the frameworks is called so."""
 TIMEOUT = 300
 QUIET = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "OTEL_SDK_DISABLED": "true", "NO_COLOR": "1"}
 
@@ -36,7 +37,9 @@ def main() -> None:
 def run(python: Path, url: str, names: list[str]) -> list[dict[str, str | None]]:
     """The loops of the framework this environment has, each told when it is over."""
     prefix = python.parents[1].name.replace("-slim", "").replace("-", "_")
-    listed = subprocess.run([str(python), str(LOOPS)], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    listed = subprocess.run(
+        [str(python), "-P", str(LOOPS)], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.split()
     wanted = [name for name in listed if name.startswith(prefix) and name.startswith(tuple(names or [""]))]
     return [_loop(python, url, name) for name in wanted]
 
@@ -44,7 +47,7 @@ def run(python: Path, url: str, names: list[str]) -> list[dict[str, str | None]]
 def _loop(python: Path, url: str, name: str) -> dict[str, str | None]:
     try:
         done = subprocess.run(
-            [str(python), str(LOOPS), url, name],
+            [str(python), "-P", str(LOOPS), url, name],
             env={**os.environ, **QUIET},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

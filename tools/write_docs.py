@@ -24,8 +24,8 @@ Written by `make docs` from `config.py`; a test compares. Each flag can also be 
 `dragoman pull NAME` and `dragoman ls` take `--state-dir`. `dragoman llama-server ARGS…` takes llama-server's own flags
 instead; see [llama-server.md](llama-server.md).
 
-`dragoman agent [OPTIONS] NAME [ARGS…]` starts the coding agent NAME (`claude`, `codex`, `pi`, `opencode`) against a server
-that runs. ARGS are the agent's own words; OPTIONS stand before NAME:
+`dragoman agent [OPTIONS] NAME [ARGS…]` starts the coding agent NAME (`claude`, `codex`, `pi`, `opencode`) against a
+server that runs. ARGS are the agent's own words; OPTIONS stand before NAME:
 
 | option | environment | meaning |
 |---|---|---|
@@ -39,6 +39,7 @@ GROUPS = (
     ("Listening", config.ListenSettings),
     ("Engine", config.EngineSettings),
     ("Answers", config.AnswerSettings),
+    ("Sampling", config.SamplingSettings),
     ("Log", config.LogSettings),
 )
 

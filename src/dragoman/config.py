@@ -146,6 +146,46 @@ class AnswerSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SamplingSettings:
+    """Further sampling fields of requests that leave them open; windows in tokens."""
+
+    repetition_penalty: float | None = None
+    """Divisor (or factor) of the logits of repeated tokens; 1: none."""
+    presence_penalty: float | None = None
+    """Taken from the logits of tokens that occur; 0: none."""
+    frequency_penalty: float | None = None
+    """Taken from the logits of tokens as often as they occur; 0: none."""
+    penalty_window: int | None = None
+    """Last tokens that penalties look at; 0: none, -1: all."""
+    typical_p: float | None = None
+    """Mass of locally typical tokens that is kept; 1: all."""
+    top_n_sigma: float | None = None
+    """Standard deviations below the best logit that are kept; 0 or less: all."""
+    xtc_probability: float | None = None
+    """Chance that the likeliest of several likely tokens are left out; 0: never."""
+    xtc_threshold: float | None = None
+    """Probability from which a token counts as likely for that."""
+    dynatemp_range: float | None = None
+    """How far the temperature follows the entropy; 0: not."""
+    dynatemp_exponent: float | None = None
+    """The exponent it follows it with."""
+    dry_multiplier: float | None = None
+    """Strength of the penalty on repeated sequences (DRY); 0: none."""
+    dry_base: float | None = None
+    """Base that it grows with."""
+    dry_allowed_length: int | None = None
+    """Longest repeated sequence without a penalty."""
+    dry_penalty_window: int | None = None
+    """Last tokens that it looks at; 0: none, -1: all."""
+    mirostat: int | None = None
+    """Mirostat 1 or 2; 0: off."""
+    mirostat_tau: float | None = None
+    """Surprise that Mirostat aims at."""
+    mirostat_eta: float | None = None
+    """How fast Mirostat learns."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StoreSettings:
     """What is kept between requests. Sizes in bytes."""
 
@@ -188,5 +228,6 @@ class Settings:
     listen: Annotated[ListenSettings, _FLAT] = field(default_factory=ListenSettings)
     engine: Annotated[EngineSettings, _FLAT] = field(default_factory=EngineSettings)
     answer: Annotated[AnswerSettings, _FLAT] = field(default_factory=AnswerSettings)
+    sampling: Annotated[SamplingSettings, _FLAT] = field(default_factory=SamplingSettings)
     store: Annotated[StoreSettings, _FLAT] = field(default_factory=StoreSettings)
     log: Annotated[LogSettings, _FLAT] = field(default_factory=LogSettings)

@@ -24,7 +24,9 @@ import json, os, sys
 folder = os.environ.get("PI_CODING_AGENT_DIR", "")
 names = sorted(os.listdir(folder)) if folder else []
 model = json.load(open(os.path.join(folder, "models.json"))) if folder else {{}}
-print(json.dumps({{"words": sys.argv[1:], "env": dict(os.environ), "names": names, "models": model}}))
+settings = open(os.path.join(folder, "settings.json")).read() if "settings.json" in names else ""
+told = {{"words": sys.argv[1:], "env": dict(os.environ), "names": names, "models": model, "settings": settings}}
+print(json.dumps(told))
 sys.exit(7)
 """
 
@@ -156,6 +158,42 @@ def test_pi_works_on_a_copy_of_the_users_settings(
     assert (own / "sessions").is_dir()
     assert (own / "models.json").read_text() == '{"mine": true}'
     assert not Path(told["env"]["PI_CODING_AGENT_DIR"]).exists()
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted"),
+    [
+        (None, {"enabled": None, "reserveTokens": 1024, "keepRecentTokens": 1024}),
+        ('{"compaction": {"enabled": false}}', {"enabled": False, "reserveTokens": 1024, "keepRecentTokens": 1024}),
+        ('{"compaction": {"reserveTokens": 9}}', {"enabled": None, "reserveTokens": 9, "keepRecentTokens": 1024}),
+    ],
+)
+def test_pi_sums_up_late_in_a_small_window(
+    url: str, programs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], own: str | None, wanted: dict[str, int]
+) -> None:
+    folder = tmp_path / "home" / ".pi" / "agent"
+    folder.mkdir(parents=True)
+    if own is not None:
+        (folder / "settings.json").write_text(own)
+    assert run("agent", "--url", url, "--api-key", "secret", "pi") == 7
+    settings = json.loads(json.loads(capfd.readouterr().out)["settings"])
+    assert {name: settings["compaction"].get(name) for name in wanted} == wanted
+    assert settings["branchSummary"] == {"reserveTokens": 1024}
+
+
+def test_settings_of_pi_that_cannot_be_read_stay_as_they_are(
+    url: str, programs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "home" / ".pi" / "agent"
+    folder.mkdir(parents=True)
+    (folder / "settings.json").write_text("{ not JSON")
+    assert run("agent", "--url", url, "--api-key", "secret", "pi") == 7
+    assert json.loads(capfd.readouterr().out)["settings"] == "{ not JSON"
+
+
+def test_a_large_window_is_left_to_pi() -> None:
+    assert AGENTS["pi"].launch(SERVED, ()).settings == {}
+    assert AGENTS["pi"].launch(Served(url="u", model="m"), ()).settings == {}
 
 
 @pytest.mark.parametrize("name", AGENTS)

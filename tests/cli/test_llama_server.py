@@ -31,6 +31,10 @@ def words(line: str, **environ: str) -> str:
         ("-c 8192 -np 2 -kvu", "--max-lanes 2 --ctx 4096 --kv-unified"),
         ("-c 8192 -no-kvu", "--ctx 2048"),
         ("-c 0", ""),
+        (
+            "--repeat-penalty 1.1 --repeat-last-n 128 --typical 0.9 --mirostat-ent 4",
+            "--repetition-penalty 1.1 --penalty-window 128 --typical-p 0.9 --mirostat-tau 4",
+        ),
         ("-n 128", "--default-max-tokens 128"),
         ("-n -1 -s -1 --jinja --metrics --props --slots --no-webui -to 600", ""),
         ("-t 3 -tb 4 -b 512 -ub=64", None),
@@ -74,7 +78,8 @@ def test_command_lines(line: str, ours: str | None) -> None:
         ("--ssl-key-file k.pem", "--ssl-key-file"),
         ("--chat-template chatml", "--chat-template"),
         ("-ts 1,1", "-ts"),
-        ("--repeat-penalty 1.1", "--repeat-penalty"),
+        ("--dry-sequence-breaker x", "--dry-sequence-breaker"),
+        ("-r User:", "-r"),
         ("--models-dir x", "--models-dir"),
         ("--frobnicate", "--frobnicate"),
         ("--port", "--port"),
@@ -159,12 +164,14 @@ def test_the_command_serves(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     monkeypatch.setattr(command, "run_server", lambda settings: served.append(settings) or 0)
     for name in ("LLAMA_ARG_PORT", "LLAMA_ARG_HOST"):
         monkeypatch.delenv(name, raising=False)
+    line = "-m x/y.gguf -c 2048 -np 2 --port 0 --api-key secret --presence-penalty -0.5 --repeat-last-n -1"
     with pytest.raises(SystemExit) as ended:
-        command.main(["llama-server", "-m", "x/y.gguf", "-c", "2048", "-np", "2", "--port", "0", "--api-key", "secret"])
+        command.main(["llama-server", *line.split()])
     assert ended.value.code == 0
     [settings] = served
     assert (settings.model, settings.engine.ctx, settings.engine.max_lanes) == ("x/y.gguf", 1024, 2)
     assert (settings.listen.port, settings.listen.api_keys) == (0, ("secret",))
+    assert (settings.sampling.presence_penalty, settings.sampling.penalty_window) == (-0.5, -1)
     told = capsys.readouterr().err
     assert "Serving as: dragoman serve x/y.gguf" in told
     assert "secret" not in told

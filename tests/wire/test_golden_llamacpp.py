@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import httpx
 import pytest
@@ -43,9 +43,8 @@ RECORDINGS = 268
 class Servers:
     """The servers of these recordings, each started when it is first asked for."""
 
-    def __init__(self, model: Path, folder: Path, kind: Literal["llamacpp", "mlx"] = "llamacpp") -> None:
+    def __init__(self, model: Path, folder: Path) -> None:
         self._model = model
-        self._kind: Literal["llamacpp", "mlx"] = kind
         self._folder = folder
         self._running: dict[str, RunningServer] = {}
         self.stack = contextlib.ExitStack()
@@ -63,9 +62,7 @@ class Servers:
             "two": {"ctx": 512, "max_lanes": 2},
             "four": {"ctx": 512, "max_lanes": 4},
         }[name]
-        if self._kind == "mlx":
-            engine.pop("context_shift", None)  # which MLX does not do
-        config = dataclasses.replace(settings(engine=self._kind, threads=2, **engine), model=str(self._model))
+        config = dataclasses.replace(settings(engine="llamacpp", threads=2, **engine), model=str(self._model))
         if name == "b64":
             return dataclasses.replace(
                 config, answer=dataclasses.replace(config.answer, temperature=0.0, default_max_tokens=5)

@@ -1,11 +1,14 @@
 """The recorded llama-server exchanges on the MLX engine, with the same weights: equal, but for what kernels round.
 
-Slow on a CPU, so opt-in. See `golden_account` for what is compared how.
+Slow on a CPU, so opt-in. The servers are processes of their own, where MLX finds a fast BLAS before it is imported. See
+`golden_account` for what is compared how.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,9 @@ import httpx
 import pytest
 
 from tests.support.golden import differences, load, send
+from tests.support.server_process import ServerProcess, serving
 from tests.wire.golden_account import LONG, STORIES, replayed, server_for
-from tests.wire.test_golden_llamacpp import Servers, unequal
+from tests.wire.test_golden_llamacpp import unequal
 
 pytestmark = [pytest.mark.mlx, pytest.mark.long]
 
@@ -53,10 +57,37 @@ OTHER_SERVERS = frozenset(name for name in replayed() if name.startswith(("b64_"
 """Recorded with flags that only llama.cpp has, or with prompts that take minutes on a CPU."""
 
 
+KEYS = ("--api-key", "k1", "--api-key", "k2")
+
+
+class Servers:
+    """The servers, by the names of `golden_account`; each is started when it is first asked for, and the one before is
+    stopped then."""
+
+    def __init__(self, model: Path, folder: Path) -> None:
+        if find_spec("mlx") is None:
+            pytest.skip("MLX is not installed")
+        self._words = (str(model), "--engine", "mlx", "--ephemeral")
+        self._flags = {
+            "one": ("--ctx", "2048", "--max-lanes", "1", "--slot-save-path", str(folder)),
+            "keys": ("--ctx", "512", "--max-lanes", "1", *("--alias", "my-model", "--alias", "other"), *KEYS),
+            "two": ("--ctx", "512", "--max-lanes", "2"),
+            "four": ("--ctx", "512", "--max-lanes", "4"),
+        }
+        self._name = ""
+        self._server: ServerProcess | None = None
+        self.stack = contextlib.ExitStack()
+
+    def __getitem__(self, name: str) -> ServerProcess:
+        if self._server is None or self._name != name:
+            self.stack.close()
+            self._name, self._server = name, self.stack.enter_context(serving(*self._words, *self._flags[name]))
+        return self._server
+
+
 @pytest.fixture(scope="module")
 def servers(starter_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    pytest.importorskip("mlx.core")
-    every = Servers(starter_gguf, tmp_path_factory.mktemp("slots"), "mlx")
+    every = Servers(starter_gguf, tmp_path_factory.mktemp("slots"))
     with every.stack:
         yield every
 
@@ -102,7 +133,7 @@ def test_every_recording_is_accounted_for() -> None:
 def test_a_slot_outlives_its_server(starter_gguf: Path, tmp_path: Path) -> None:
     """What is restored gives the same next tokens as what was saved, and is not computed again."""
     body = {"prompt": "Once upon a time there was a king who", "n_predict": 12, "temperature": 0, "id_slot": 0}
-    first = Servers(starter_gguf, tmp_path, "mlx")
+    first = Servers(starter_gguf, tmp_path)
     with first.stack:
         url = first["one"].url
         begun = httpx.post(f"{url}/completion", json=body, timeout=600).json()
@@ -111,7 +142,7 @@ def test_a_slot_outlives_its_server(starter_gguf: Path, tmp_path: Path) -> None:
         expected = httpx.post(f"{url}/completion", json=longer, timeout=600).json()
     assert list(saved) == list(load("slot_save").answer)
     assert saved["n_saved"] == begun["tokens_cached"]
-    second = Servers(starter_gguf, tmp_path, "mlx")
+    second = Servers(starter_gguf, tmp_path)
     with second.stack:
         url = second["one"].url
         restored = httpx.post(f"{url}/slots/0?action=restore", json={"filename": "king"}, timeout=600).json()

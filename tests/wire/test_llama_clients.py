@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -13,7 +14,7 @@ from dragoman.core.model import ModelCard
 from dragoman.dialects.base import WireRequest
 from dragoman.dialects.llamacpp.infill import read_infill
 from tests.support.golden import load
-from tests.wire.scripts import scripted
+from tests.wire.scripts import OPEN_THOUGHT, scripted
 
 SCRIPT: dict[str, Any] = {
     "rules": [
@@ -191,3 +192,42 @@ def test_verbose_shows_what_an_answer_came_to(client: httpx2.Client, stream: boo
     assert shown["tokens_cached"] == shown["tokens_predicted"] + shown["tokens_evaluated"] - 1
     assert "timings" in answer
     assert "__verbose" not in client.post("/v1/chat/completions", json={**body, "verbose": False}).text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_completions_are_verbose_too(client: httpx2.Client, stream: bool) -> None:
+    body = {"prompt": "Name it", "verbose": True, "stream": stream, "timings": True}
+    text = client.post("/v1/completions", json=body).text
+    answer = json.loads(text.split("data: ")[-2] if stream else text)
+    shown = answer["__verbose"]
+    assert list(shown) == [key for key in load("chat_verbose").answer["__verbose"] if key != "generation_settings"]
+    assert shown["prompt"].endswith("Name it")
+    assert (shown["content"], shown["stop_type"]) == ("" if stream else "Paris", "eos")
+    assert answer["timings"]["predicted_n"] == shown["tokens_predicted"]
+    assert [*shown["timings"], "queued_ms", "lane"] == list(answer["timings"])
+    plain = client.post("/v1/completions", json={"prompt": "Name it", "stream": stream}).text
+    assert "__verbose" not in plain
+    assert "timings" not in plain
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_thoughts_may_stay_in_the_text(tmp_path: Path, stream: bool) -> None:
+    """As llama-server's `reasoning_format: none` leaves them, which Open WebUI reads tags out of."""
+    script = {"chat_template": OPEN_THOUGHT, "rules": [{"match": "Name", "pieces": ["hm", "</think>", "\n\n", "Oslo"]}]}
+    body = {"messages": [{"role": "user", "content": "Name it"}], "stream": stream}
+    with scripted(tmp_path, {**script, "control_tokens": ["<think>", "</think>"]}) as client:
+        inline = client.post("/v1/chat/completions", json={**body, "reasoning_format": "none"}).text
+        apart = client.post("/v1/chat/completions", json=body).text
+    assert _told(inline, stream) == ("hm</think>\n\nOslo", "")
+    assert _told(apart, stream) == ("Oslo", "hm")
+
+
+def _told(text: str, stream: bool) -> tuple[str, str]:
+    """Content and thoughts of a whole answer or a stream."""
+    if not stream:
+        message = json.loads(text)["choices"][0]["message"]
+        return message["content"], message.get("reasoning_content", "")
+    lines = [line[6:] for line in text.splitlines() if line.startswith("data: {")]
+    deltas = [json.loads(line)["choices"][0]["delta"] for line in lines]
+    content, thought = ("".join(delta.get(key) or "" for delta in deltas) for key in ("content", "reasoning_content"))
+    return content, thought

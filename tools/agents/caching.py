@@ -1,5 +1,8 @@
 """What an agent's second turn costs on a real model: the tokens it finds in the prefix cache, the time to its first
-token. The first turn runs on a server that has seen nothing."""
+token. The first turn runs on a server that has seen nothing.
+
+The second prompt must repeat the first conversation, which is checked; the share that was cached is told of the shorter
+prompt, which is no less than what the two share."""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from tools.agents.tap import Exchange, Tap, tapped
 
 WINDOW = 4096
 ANSWER = 48
-"""Tokens of an answer."""
+"""Tokens of an answer at most; the model's own is shorter. Claude Code gives up on one that is cut again and again."""
 LEAST_CACHED = 0.95
 MOST_TIME = 0.25
 FIRST = f"Tell me in one sentence what a file called {NOTE} may be good for."
@@ -39,7 +42,7 @@ class Turns:
 
 
 _CLAUDE = ("claude", "-p", "--bare", "--tools", "Read", "--output-format", "json")
-_PI = ("pi", "-p", "--tools", "read", "--no-extensions", "--no-skills")
+_PI = ("pi", "-p", "--no-extensions", "--no-skills")
 _ANTHROPIC = ("POST /v1/messages", r'"content_block_delta"')
 _CHAT = ("POST /v1/chat/completions", r'"(?:content|reasoning_content)": ?"[^"]')
 _RESPONSES = ("POST /v1/responses", r'"type": ?"response\.output_text\.delta"')
@@ -98,6 +101,7 @@ def _agent(name: str, turns: Turns, model: str, programs: Path) -> bool:
         try:
             one = _turn(turns, turns.first, FIRST, tap, Path(folder), programs)
             two = _turn(turns, turns.second, SECOND, tap, Path(folder), programs)
+            _check_repeated(one, two)
         except (RuntimeError, ValueError, subprocess.TimeoutExpired) as error:
             print(f"{name:24} failed: {error}")
             return True
@@ -117,6 +121,26 @@ def _turn(turns: Turns, words: tuple[str, ...], prompt: str, tap: Tap, folder: P
     if not asked:
         raise RuntimeError(f"no {turns.route} was seen")
     return asked[0]
+
+
+def _check_repeated(one: Exchange, two: Exchange) -> None:
+    """Raises ValueError where the agent itself begins the second turn with other words, as after a compaction."""
+    first, second = (_conversation(exchange) for exchange in (one, two))
+    if second[: len(first)] != first:
+        at = next(n for n, message in enumerate(first) if second[n : n + 1] != [message])
+        raise ValueError(
+            f"it sent another conversation: message {at} was {first[at]}, then {second[at : at + 1]}"[:400]
+        )
+
+
+def _conversation(exchange: Exchange) -> list[dict[str, Any]]:
+    """The messages, without marks that are not for the model."""
+    body: dict[str, Any] = json.loads(exchange.sent, object_hook=_unmarked)
+    return body.get("messages") or body["input"]
+
+
+def _unmarked(value: dict[str, Any]) -> dict[str, Any]:
+    return {name: field for name, field in value.items() if name != "cache_control"}
 
 
 def _billed(two: Exchange, turns: Turns, tap: Tap) -> Figures:

@@ -44,7 +44,9 @@ def page(manifest: Manifest | None = None) -> str:
         "`make fuzz` sends the same random bodies to this server and to llama.cpp's own and compares status, content\n"
     ]
     parts += [
-        "type, keys and their order, settings in force, and the words of errors.\n\n| path | difference | reason |\n"
+        "type, keys and their order, settings in force, and the words of errors. What the other one does not answer\n"
+        "at all (the bundled llama.cpp: an empty `prompt` with `n` 2) is counted as its own fault.\n\n"
+        "| path | difference | reason |\n"
     ]
     parts += ["|---|---|---|\n"]
     parts += [f"| `{_cell(one.path)}` | `{_cell(one.what)}` | {_cell(one.why)} |\n" for one in manifest.fuzz]

@@ -64,12 +64,15 @@ class Peer:
 
 
 class Other:
-    """The server to be compared with, started anew when a request has killed it. `start` None: there is none."""
+    """The server to be compared with, started anew when a request has killed it. `start` None: there is none. `silent`
+    counts the requests it left without an answer, which is its own fault and no difference: the bundled llama.cpp, for
+    one, does not answer an empty prompt with `n` 2."""
 
     def __init__(self, start: Callable[[], AbstractContextManager[Server]] | None) -> None:
         self._start = start
         self._stack = contextlib.ExitStack()
         self._peer: Peer | None = None
+        self.silent = 0
 
     def ask(self, asked: Case) -> Answer | None:
         """Its answer; None without one, or where it left us without."""
@@ -80,6 +83,7 @@ class Other:
         answer = self._peer.ask(asked)
         if answer.status:
             return answer
+        self.silent += 1
         print(f"the other server did not answer: {asked.told()}", file=sys.stderr)
         self.close()
         return None
@@ -135,7 +139,10 @@ def run(arguments: argparse.Namespace) -> int:
                 print(f"{number + 1} asked, {len(groups)} kinds of difference", file=sys.stderr, flush=True)
     for what, told in sorted(groups.items(), key=lambda group: -len(group[1])):
         print(f"{len(told):5d}  {what}\n       {min(told, key=len)}")
-    print(f"{arguments.count} asked, {compared} compared, {meant} differences are meant, {len(groups)} kinds are not")
+    print(
+        f"{arguments.count} asked, {compared} compared, {meant} differences are meant, {len(groups)} kinds are not; "
+        f"the other server left {other.silent} without an answer"
+    )
     return 1 if groups else 0
 
 

@@ -48,11 +48,8 @@ def differences(theirs: Answer, ours: Answer, *, words: bool = True) -> list[str
     if theirs.status >= 400:
         return found + _errors(theirs, ours, words=words)
     one, other = _shapes(theirs), _shapes(ours)
-    missing, added = sorted(one - other), sorted(other - one)
-    if missing:
-        found.append(f"missing {missing[:6]}")
-    if added:
-        found.append(f"added {added[:6]}")
+    found += [f"missing {shape}" for shape in sorted(one - other)]
+    found += [f"added {shape}" for shape in sorted(other - one)]
     return found or _settings(theirs, ours)
 
 

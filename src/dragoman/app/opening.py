@@ -40,6 +40,7 @@ from dragoman.prompt.builder import PromptBuilder
 from dragoman.prompt.gguf import gguf_tokenizer
 from dragoman.prompt.gguf_outline import GgufOutline
 from dragoman.prompt.hf import load_hf_tokenizer
+from dragoman.prompt.infill import why_no_infill
 from dragoman.prompt.pairs import PairTokenizer
 from dragoman.prompt.template_files import read_template
 from dragoman.sampling.breakers import BreakerTable
@@ -95,6 +96,7 @@ class Opening(Struct, frozen=True, kw_only=True):
             rerank=able.rerank,
             tools=bool(builder.reply_format.tool_family) and able.generation,
             thinking=bool(builder.reply_format.think_open),
+            no_infill=await asyncio.to_thread(why_no_infill, self.tokenizer),
             **self.facts(),
         )
         return ServedModel(

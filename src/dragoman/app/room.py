@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from dragoman.app.defaults import answer_limits
 from dragoman.app.keeping import open_shelf, open_signatures
 from dragoman.app.opening import Opening, open_model, open_script
 from dragoman.app.rows import RowDesk, load_of
@@ -23,7 +24,6 @@ from dragoman.catalog.local import LocalModel
 from dragoman.catalog.names import NameBook
 from dragoman.catalog.store import Store, default_state_dir
 from dragoman.config import Settings
-from dragoman.core.sampling import SamplingSpec
 from dragoman.dialects.anthropic import endpoints as anthropic
 from dragoman.dialects.base import Dialect
 from dragoman.dialects.cohere import endpoints as cohere
@@ -48,7 +48,6 @@ from dragoman.service.desk import ServiceDesk
 from dragoman.service.files import FileDesk
 from dragoman.service.models import ModelRoster, ServedModel
 from dragoman.service.names import NameDesk
-from dragoman.service.prepare import AnswerLimits
 from dragoman.service.rerank import RerankRules
 from dragoman.stores.stores import Stores
 from dragoman.telemetry.log import logger
@@ -103,7 +102,7 @@ class Room:
     def __init__(
         self, settings: Settings, models: list[ServedModel], workers: ThreadPoolExecutor, stores: Stores
     ) -> None:
-        answer = settings.answer
+        answer, limits = settings.answer, answer_limits(settings)
         signatures = open_signatures(settings)
         book = _book(settings)
         roster = ModelRoster(models, strict=answer.strict_models, given=book.find)
@@ -124,7 +123,7 @@ class Room:
         self.desk = ServiceDesk(
             roster,
             workers,
-            _limits(settings),
+            limits,
             metrics=self.metrics.render,
             draining=lambda: self.draining(),
             rerank_rules=RerankRules(cosine=answer.rerank_cosine),
@@ -158,6 +157,7 @@ class Room:
 async def open_room(settings: Settings, say: Say) -> AsyncGenerator[Room]:
     """Find or fetch the model, load it, wire everything; on the way out stop the engine. Raises DragomanError."""
     sys.setswitchinterval(_SWITCH_INTERVAL)
+    answer_limits(settings)  # What is wrong there is told before a model is fetched or loaded.
     opening = await _opening(settings, say)
     async with _storage(settings) as stores:
         say(f"Loading {opening.card.id} on {opening.card.engine} …")
@@ -204,15 +204,3 @@ async def _opening(settings: Settings, say: Say) -> Opening:
 def _book(settings: Settings) -> NameBook:
     """The names clients gave; those of a server that keeps nothing end with it."""
     return NameBook(None if settings.store.ephemeral else (settings.state_dir or default_state_dir()) / NAMES)
-
-
-def _limits(settings: Settings) -> AnswerLimits:
-    answer = settings.answer
-    return AnswerLimits(
-        default_max_tokens=answer.default_max_tokens,
-        strict_max_tokens=answer.strict_max_tokens,
-        grammar_degrade=answer.grammar_degrade,
-        sampling=SamplingSpec(
-            temperature=answer.temperature, top_k=answer.top_k, top_p=answer.top_p, min_p=answer.min_p
-        ),
-    )

@@ -121,7 +121,7 @@ def shown(launch: Launch, served: Served) -> str:
     lines = [f"unset {' '.join(launch.unset)}"] if launch.unset else []
     if launch.folder:
         lines.append(f'export {launch.folder}="$(mktemp -d)"')
-    for name, text in launch.files.items():
+    for name, text in _texts(launch).items():
         lines.append(f"cat > \"${launch.folder}/{name}\" <<'END'\n{text}\nEND")
     for name, value in launch.env.items():
         secret = served.key and value == served.key
@@ -166,9 +166,39 @@ def _folder(launch: Launch) -> Generator[Path | None]:
         template = Path(own) if own else launch.template
         if template is not None:
             _take_over(template.expanduser(), folder, launch.kept)
-        for file, text in launch.files.items():
+        for file, text in _texts(launch, folder).items():
             (folder / file).write_text(text, encoding="utf-8")
         yield folder
+
+
+def _texts(launch: Launch, folder: Path | None = None) -> dict[str, str]:
+    """The launch's files; its settings are laid under those that `folder` has already."""
+    texts = dict(launch.files)
+    for name, settings in launch.settings.items():
+        own = _settings(folder / name) if folder is not None else {}
+        if own is not None:
+            texts[name] = json.dumps(_laid_under(own, settings), indent=2)
+    return texts
+
+
+def _settings(file: Path) -> dict[str, Any] | None:
+    """{} for no file; None for one that holds no object, which is left to the agent to complain about."""
+    try:
+        found: object = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError):
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+def _laid_under(own: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    merged = {**settings, **own}
+    for name, value in settings.items():
+        inner: Any = own.get(name)
+        if isinstance(inner, dict) and isinstance(value, dict):
+            merged[name] = _laid_under(cast("dict[str, Any]", inner), cast("dict[str, Any]", value))
+    return merged
 
 
 def _take_over(template: Path, folder: Path, kept: tuple[str, ...]) -> None:

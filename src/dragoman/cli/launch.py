@@ -19,6 +19,9 @@ _NO_KEY = "dragoman"
 _PATIENT_MS = 3_600_000
 _LEAST_COMPACTED = 50_000
 _ANSWER_SHARE = 4
+_PI_RESERVED = 16_384
+_PI_KEPT = 20_000
+"""Tokens that pi leaves free in the window, and that it does not sum up, unless its settings say otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +43,16 @@ class Served:
 @dataclass(frozen=True, kw_only=True)
 class Launch:
     """A child process. `unset` variables are taken out of its environment; `files` are written to a temporary folder
-    that the variable `folder` names, beside what is taken over from `template`, the user's own. `kept` are folders there
-    for what the agent writes and reads again, such as sessions; they are made where they are missing."""
+    that the variable `folder` names, beside what is taken over from `template`, the user's own. `settings` are put into
+    JSON files there, where the user's own do not say otherwise. `kept` are folders there for what the agent writes and
+    reads again, such as sessions; they are made where they are missing."""
 
     command: tuple[str, ...]
     env: dict[str, str] = field(default_factory=dict[str, str])
     unset: tuple[str, ...] = ()
     folder: str = ""
     files: dict[str, str] = field(default_factory=dict[str, str])
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     template: Path | None = None
     kept: tuple[str, ...] = ()
 
@@ -143,9 +148,21 @@ def pi(served: Served, arguments: Sequence[str]) -> Launch:
         env={KEY: served.shown_key},
         folder="PI_CODING_AGENT_DIR",
         files={"models.json": json.dumps({"providers": providers}, indent=2)},
+        settings=_compaction(served.window),
         template=Path("~/.pi/agent"),
         kept=("sessions",),
     )
+
+
+def _compaction(window: int) -> dict[str, dict[str, Any]]:
+    """pi's own figures are made for windows of a hundred thousand tokens; in a small one it would sum the conversation
+    up after each turn, which costs a request and the prefix."""
+    share = window // _ANSWER_SHARE
+    if not window or share >= _PI_KEPT:
+        return {}
+    reserved = min(_PI_RESERVED, share)
+    compaction = {"reserveTokens": reserved, "keepRecentTokens": share}
+    return {"settings.json": {"compaction": compaction, "branchSummary": {"reserveTokens": reserved}}}
 
 
 def opencode(served: Served, arguments: Sequence[str]) -> Launch:

@@ -43,7 +43,7 @@ class ModelCard(Struct, frozen=True, kw_only=True):
     `id` is the name answers carry; every name in `aliases` is accepted too. `context_length` is the effective
     window of one request, `trained_context` that of the checkpoint. `template_caps` names what the chat template
     renders by itself (tools, tool_calls, system_role, …), as found by rendering. `generation`, `embeddings` and
-    `rerank` are what the model is served for.
+    `rerank` are what the model is served for; `no_infill` says why it cannot fill gaps in code, '' where it can.
     """
 
     id: str
@@ -72,5 +72,6 @@ class ModelCard(Struct, frozen=True, kw_only=True):
     generation: bool = True
     embeddings: bool = False
     rerank: bool = False
+    no_infill: str = ""
     sampling_defaults: SamplingSpec = SamplingSpec()
     metadata: dict[str, str | int | float | bool] = field(default_factory=dict[str, str | int | float | bool])

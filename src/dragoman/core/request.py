@@ -16,13 +16,15 @@ from dragoman.core.tools import Tool, ToolChoice
 class Thinking(Struct, frozen=True):
     """Whether the model shall think before it answers. `effort` is a word (none, minimal, low, …), `budget` the tokens
     a thought may have before it is closed; `preserve` keeps thoughts of earlier turns in the prompt, None leaves that
-    to the template; `closable` lets the client end the thought while it goes on."""
+    to the template; `closable` lets the client end the thought while it goes on; `inline` leaves it in the text as the
+    model wrote it, tags and all."""
 
     mode: Literal["auto", "on", "off"] = "auto"
     effort: str | None = None
     budget: int | None = None
     preserve: bool | None = None
     closable: bool = False
+    inline: bool = False
 
 
 class ChatInput(Struct, frozen=True, kw_only=True):

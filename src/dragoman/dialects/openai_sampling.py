@@ -95,7 +95,7 @@ _RANGES: dict[str, tuple[float | None, float | None]] = {
     "mirostat_tau": (0, None),
     "mirostat_eta": (0, None),
     "adaptive_target": (None, None),
-    "adaptive_decay": (None, None),
+    "adaptive_decay": (0, 0.99),
     "min_keep": (0, _INT_MAX),
     "min_tokens": (0, _INT_MAX),
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from dragoman.core.answer import Choice
@@ -23,6 +24,8 @@ _STOP_TYPES = {
     FinishReason.CONTEXT: "limit",
     FinishReason.NONE: "none",
 }
+
+_OURS = frozenset({"queued_ms", "lane"})
 
 
 class Told(Struct):
@@ -57,8 +60,14 @@ def verbose_object(ended: Finished, model: str, told: Told, content: str = "") -
         "stop_type": _STOP_TYPES[ended.finish.reason],
         "stopping_word": ended.finish.stop_match or "",
         "tokens_cached": ended.held if ended.held is not None else _cached(usage),
-        "timings": timings_object(usage, ended.timings),
+        "timings": _timings(ended),
     }
+
+
+def _timings(ended: Finished) -> dict[str, Any]:
+    """The times llama-server has, without what this server adds on its OpenAI wires."""
+    times = msgspec.structs.asdict(timings_object(ended.usage, ended.timings))
+    return {name: value for name, value in times.items() if name not in _OURS}
 
 
 def _cached(usage: Usage) -> int:

@@ -42,6 +42,15 @@ def open_splitter(
     return ChannelSplitter(family.channels, family.calls, types, thinking_open=thinking_open, prefill=prefill)
 
 
+def thoughts_in_text(format: ReplyFormat) -> ReplyFormat | None:
+    """The format of answers whose thoughts are left in the text; None where a thought is a message of its own, which
+    has no place in a text."""
+    family = family_named(format.tool_family)
+    if family is not None and family.channels is not None:
+        return None
+    return ReplyFormat(tool_family=format.tool_family)
+
+
 def markers(format: ReplyFormat) -> tuple[str, ...]:
     """Spellings a splitter must see even where they are control tokens."""
     family = family_named(format.tool_family)

@@ -48,6 +48,15 @@ def markers_of(tokenizer: Tokenizer) -> Markers:
     return Markers(**{name: token for name, token in found.items() if token is not None})
 
 
+def why_no_infill(tokenizer: Tokenizer) -> str:
+    """Why a model cannot fill gaps; empty for one that can."""
+    try:
+        markers_of(tokenizer)
+    except NotSupported as error:
+        return error.message
+    return ""
+
+
 def infill_ids(tokenizer: Tokenizer, gap: InfillInput, prompt: list[int], bos: list[int]) -> list[int]:
     """The prompt for a gap; `prompt` are the ids of its beginning. Of long code what is nearest to the gap is kept.
     Raises NotSupported, or UnsupportedField where a field asked for the gap, for a model without markers."""

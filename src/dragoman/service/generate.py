@@ -9,7 +9,6 @@ from concurrent.futures import Executor
 from dragoman.core.errors import InvalidRequest
 from dragoman.core.events import Event, Finished, Started
 from dragoman.core.finish import Finish, FinishReason
-from dragoman.core.prompt import ReplyFormat
 from dragoman.core.request import ChatInput, Request
 from dragoman.core.usage import Usage
 from dragoman.output.line_rules import LineRules
@@ -86,8 +85,7 @@ def _pipeline(model: ServedModel, work: Prepared, choice: int) -> ReplyPipeline:
     return ReplyPipeline(
         choice=choice,
         vocabulary=model.tokenizer,
-        # What goes to the model without a template comes back without interpretation.
-        format=model.builder.reply_format if isinstance(chat, ChatInput) else ReplyFormat(),
+        format=work.format,
         prompt_tokens=len(work.prompt.ids),
         stop=work.request.stop,
         thinking_open=work.prompt.thinking_open,
@@ -95,7 +93,7 @@ def _pipeline(model: ServedModel, work: Prepared, choice: int) -> ReplyPipeline:
         parallel_tool_calls=not isinstance(chat, ChatInput) or chat.parallel_tool_calls,
         prefill=work.prompt.prefill,
         first_token=work.prompt.ids[0],
-        spelled=work.request.spelled or (),
+        spelled=work.spelled,
         lines=_lines(work.request),
     )
 

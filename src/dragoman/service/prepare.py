@@ -13,7 +13,7 @@ from dragoman.core.errors import ContextLengthExceeded, InvalidField, TokenOutOf
 from dragoman.core.exchange import EngineRequest, Shift
 from dragoman.core.inforce import InForce
 from dragoman.core.model import Capabilities
-from dragoman.core.prompt import Prompt
+from dragoman.core.prompt import Prompt, ReplyFormat
 from dragoman.core.request import ChatInput, Request
 from dragoman.core.sampling import SamplingSpec
 from dragoman.core.vocabulary import Tokenizer
@@ -22,6 +22,7 @@ from dragoman.service.binding import Binding, bind, constraint_of
 from dragoman.service.budget import Closing, closing_of
 from dragoman.service.contract import Contract
 from dragoman.service.instruction import instructed
+from dragoman.service.markup import format_of, spelled_of
 from dragoman.service.models import ServedModel
 
 
@@ -40,7 +41,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
     """A request ready to run: `prompt_text` has special tokens spelled out, `sampling` is resolved, `grammar` what was
     compiled of the format and the tool choice, `unenforced` why nothing was although it was asked for. `contract` is
     what the answer is checked against at its end, None where nothing was promised; `closing` how its thought is closed,
-    None where it may take its time."""
+    None where it may take its time. `format` is how the answer's markup is read, with `spelled` control tokens as text.
+    """
 
     request: Request
     prompt: Prompt
@@ -54,6 +56,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
     closing: Closing | None = None
     in_force: InForce = InForce()
     adapters: tuple[AdapterScale, ...] | None = None
+    format: ReplyFormat = ReplyFormat()
+    spelled: tuple[str, ...] = ()
 
     def engine_request(self, answer: int, stop_tokens: frozenset[int]) -> EngineRequest:
         """Engine work for answer number `answer` of this request; seeds count up from the request's."""
@@ -104,6 +108,8 @@ def prepare(model: ServedModel, request: Request, limits: AnswerLimits) -> Prepa
         closing=closing_of(model, prompt, binding, max_tokens),
         in_force=msgspec.structs.replace(in_force, prompt=prompt.ids),
         adapters=adapters_of(model, request),
+        format=format_of(request, model.builder.reply_format),
+        spelled=spelled_of(request, model.builder.reply_format),
     )
 
 

@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 
+from dragoman.core.answer import Answer, AnswerPart, Choice
 from dragoman.core.errors import InvalidField, InvalidJSON, InvalidRequest, MissingField, UnsupportedField
+from dragoman.core.finish import Finish, FinishReason
 from dragoman.core.messages import MediaPart, Message, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from dragoman.core.operations import CountRequest
 from dragoman.core.request import ChatInput, OutputFormat, Request, Thinking
 from dragoman.core.sampling import SamplingSpec
 from dragoman.core.signatures import UNSIGNED, Signatures
 from dragoman.core.tools import Tool, ToolChoice
+from dragoman.core.usage import Usage
 from dragoman.dialects.anthropic.endpoints import DIALECT
 from dragoman.dialects.anthropic.read import read_count, read_messages
 from dragoman.dialects.base import GenerateCall, StaticCall
+from tests.dialects.answers import CONTEXT
 from tests.dialects.wire import captures, post
 
 PATH = "/v1/messages"
@@ -268,6 +272,14 @@ def test_interleaved_thoughts_may_have_a_larger_budget() -> None:
     found = call({"anthropic-beta": "x,interleaved-thinking-2025-05-14"}, thinking=thinking, max_tokens=1024)
     assert isinstance(found.requests[0].input, ChatInput)
     assert found.requests[0].input.thinking.budget == 2048
+
+
+@pytest.mark.parametrize(("beta", "wanted"), [("", {}), ("x, fine-grained-tool-streaming-2025-05-14", {"place": "Os"})])
+def test_who_asked_for_fragments_gets_a_cut_string(beta: str, wanted: dict[str, str]) -> None:
+    cut = AnswerPart("tool_call", '{"place": "Os', "c", "look")
+    choice = Choice(index=0, parts=(cut,), finish=Finish(FinishReason.LENGTH), usage=Usage(1, 1))
+    body = call({"anthropic-beta": beta}).writer(CONTEXT).whole(Answer((choice,)))
+    assert json.loads(body)["content"][0]["input"] == wanted
 
 
 @pytest.mark.parametrize("name", ["output_config", "output_format"])

@@ -206,6 +206,35 @@ def test_of_a_cut_call_the_complete_members_are_told(text: str, input_: dict[str
     assert whole(script_of((part,), Finish(FinishReason.LENGTH)))["content"][0]["input"] == input_
 
 
+ARGUMENTS = json.dumps(
+    {"a": "x\\ny", "l": [1.5, {"b": "zü\U0001f600"}], "t": True, "o": None, "s": ""}, ensure_ascii=False
+)
+FINE = "fine-grained-tool-streaming-2025-05-14"
+
+
+@pytest.mark.parametrize("beta", ["", FINE])
+@pytest.mark.parametrize("at", range(len(ARGUMENTS) + 1))
+def test_a_call_cut_anywhere_is_whole_what_the_stream_folds_to(at: int, beta: str) -> None:
+    cut = ARGUMENTS[:at]
+    start, deltas = PartStart(0, 0, "tool_call", "c", "f"), [PartDelta(0, 0, piece) for piece in (" \n", *cut)]
+    finish = Finish(FinishReason.LENGTH)
+    events = (Started(0, 1), start, *deltas, PartEnd(0, 0), Finished(0, finish, Usage(1, 1)))
+    answer = script_of((AnswerPart("tool_call", " \n" + cut, "c", "f"),), finish).answer
+    snapshot: Any = None
+    buffers: dict[int, bytes] = {}
+    for event in stream(Script(events, answer), partial_strings=bool(beta)):
+        typed, headers = BETA_EVENT.validate_python(event), Headers({"anthropic-beta": beta})
+        snapshot = accumulate_beta(event=typed, current_snapshot=snapshot, json_bufs=buffers, request_headers=headers)
+    [block] = BetaMessage.model_validate_json(writer_of(partial_strings=bool(beta)).whole(answer), strict=True).content
+    assert block.to_dict() == snapshot.content[0].to_dict()
+
+
+def test_a_string_that_was_cut_is_told_to_who_asked_for_fragments() -> None:
+    script = script_of((AnswerPart("tool_call", '{"a": "one tw', "c", "f"),), Finish(FinishReason.LENGTH))
+    assert whole(script)["content"][0]["input"] == {}
+    assert whole(script, partial_strings=True)["content"][0]["input"] == {"a": "one tw"}
+
+
 def test_thinking_blocks_carry_a_signature() -> None:
     script = script_of((AnswerPart("reasoning", "hm"), AnswerPart("text", "ok")), Finish(FinishReason.EOS))
     block = whole(script)["content"][0]

@@ -28,6 +28,7 @@ from dragoman.dialects.base import (
     WireRequest,
 )
 from dragoman.dialects.llamacpp.endpoints import DIALECT
+from dragoman.dialects.llamacpp.infill import read_infill
 from dragoman.dialects.llamacpp.schema import FIELDS, SHAPES
 
 CARD = ModelCard(
@@ -147,6 +148,13 @@ def test_infill() -> None:
 )
 def test_infill_refusals(body: dict[str, Any], expected: tuple[int, str]) -> None:
     assert refusal("POST", "/infill", body) == expected
+
+
+def test_a_model_that_cannot_fill_says_so_before_its_body_is_read() -> None:
+    card = ModelCard(id="m", path="", format="gguf", engine="llamacpp", no_infill="Infill is not supported.")
+    wire = WireRequest(method="POST", path="/infill", body=b"{", card_of=lambda _: card)
+    with pytest.raises(NotSupported, match="Infill is not supported"):
+        read_infill(wire)
 
 
 @pytest.mark.parametrize("verb", ["save", "restore"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.core.errors import InvalidField, InvalidRequest, UnsupportedField
+from dragoman.core.errors import InvalidField, InvalidRequest
 from dragoman.core.events import Finished
 from dragoman.core.request import Thinking
 from dragoman.core.usage import Timings
@@ -45,6 +45,7 @@ EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
         ({"reasoning_budget": -1}, Thinking()),
         ({"preserve_thinking": True}, Thinking(preserve=True)),
         ({"reasoning_format": "deepseek"}, Thinking()),
+        ({"reasoning_format": "none"}, Thinking(inline=True)),
     ],
 )
 def test_spellings(body: dict[str, Any], expected: Thinking) -> None:
@@ -62,7 +63,7 @@ def test_the_accepted_words_are_told(body: dict[str, Any]) -> None:
     [
         ({"thinking": {"type": "perhaps"}}, "thinking.type", InvalidField),
         ({"reasoning_budget": -2}, "reasoning_budget", InvalidField),
-        ({"reasoning_format": "none"}, "reasoning_format", UnsupportedField),
+        ({"reasoning_format": "some"}, "reasoning_format", InvalidField),
         ({"hlg": {"width": -1}}, "hlg.width", InvalidField),
         ({"hlg_width": -1}, "hlg_width", InvalidField),
     ],

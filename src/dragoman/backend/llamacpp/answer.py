@@ -10,9 +10,7 @@ Usually one streamed request ("leg") is the whole story. Three faults of the wir
 - Withheld tokens have no log probabilities. Where these are wanted, the leg is dropped and each token asked for alone;
   what sampling left of the distribution is told of no such token.
 
-The wire has no log probabilities of a prompt. Where these are wanted, the token after each of its beginnings is asked
-for before the answer begins, by a grammar of that one token; each question costs the engine one more token of the
-prompt. Tokens that are no whole character, or end answers, are looked for among the likeliest.
+Log probabilities of a prompt, where these are wanted, are asked for before the answer begins (see `scorer`).
 
 A constrained answer cannot be taken up again, since the constraint would begin anew: it keeps its one leg while
 withheld tokens are asked for, and a limit that cuts it inside a character costs it the tokens of that character.
@@ -21,7 +19,7 @@ withheld tokens are asked for, and a limit that cuts it inside a character costs
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -29,6 +27,7 @@ from msgspec import Struct
 from dragoman.backend.llamacpp.client import Client, ConnectionLost, Exchange
 from dragoman.backend.llamacpp.errors import error_in_stream, error_of
 from dragoman.backend.llamacpp.pieces import Boundary, Pieces
+from dragoman.backend.llamacpp.scorer import Scorer
 from dragoman.backend.llamacpp.wire import (
     MINUS_INFINITY,
     Frame,
@@ -52,10 +51,6 @@ _MOST_IN_FLIGHT = 6
 """Sampled but unseen tokens that need not mean trouble: three inside a character, a few on their way here."""
 _REDRAWN = 8
 """Tokens asked for in one whole answer."""
-_SCORED = 16
-"""Prompt tokens whose log probabilities are told together."""
-_PROBED = 256
-"""Alternatives asked for when one token's log probability is wanted; the whole vocabulary only if that is too few."""
 
 
 class _Unasked(Struct, frozen=True):
@@ -118,9 +113,7 @@ class Answer:
         self._held: TokenChunk | None = None
         self._redraw = 0
         self._unasked: _Unasked | None = None
-        self._forces = forces
-        self._scores: list[TokenLogprobs] = []
-        self._unscored = 0 if work.request.prompt_logprobs is None else max(0, len(work.request.prompt) - 1)
+        self._scorer = Scorer(work, self._whole, pieces.size, forces=forces)
         self._boundary = Boundary(pieces)
         self._cached: int | None = None
         self._sent = False
@@ -173,7 +166,7 @@ class Answer:
                 chunk = await self._redrawn()
             elif self._unasked is not None:
                 chunk = await self._asked(self._unasked)
-            elif self._unscored:
+            elif self._scorer.left:
                 chunk = await self._scored()
             elif exchange is None:
                 await self._open_leg()
@@ -394,43 +387,17 @@ class Answer:
         """Log probabilities of `tokens`, one question each."""
         if self._request.post_sampling:
             return tuple([TokenLogprobs(TokenLogprob(token, MINUS_INFINITY)) for token in tokens])
-        return tuple([await self._ask_one([*self._ids, *tokens[:at]], token) for at, token in enumerate(tokens)])
-
-    async def _ask_one(self, before: Sequence[int], token: int) -> TokenLogprobs:
-        return await self._asked_with(lambda most: self._work.probe(before, most), token, self._request.logprobs or 0)
-
-    async def _asked_with(self, question: Callable[[int], bytes], token: int, wanted: int) -> TokenLogprobs:
-        """The log probability of `token` where `question` asks for so many alternatives."""
-        for alternatives in (max(wanted, _PROBED), self._pieces.size):
-            frame = await self._whole(question(alternatives))
-            for entry in frame.completion_probabilities[:1]:
-                logprob = next((rival.logprob for rival in entry.top_logprobs if rival.id == token), None)
-                if logprob is not None:
-                    return TokenLogprobs(
-                        TokenLogprob(token, max(logprob, MINUS_INFINITY)), logprobs_of(entry, wanted).top
-                    )
-        raise EngineFailure("llama.cpp does not tell the log probability of a token it sampled.")
+        ask = self._scorer.sampled
+        return tuple([await ask([*self._ids, *tokens[:at]], token) for at, token in enumerate(tokens)])
 
     async def _scored(self) -> TokenChunk:
         """Log probabilities of the next prompt tokens."""
-        prompt = self._request.prompt
         await self._clear()
-        while self._unscored and len(self._scores) < _SCORED:
-            at = len(prompt) - self._unscored
-            self._scores.append(await self._score(at))
-            self._unscored -= 1
-            self._processed = at
-        scores, self._scores = tuple(self._scores), []
+        try:
+            scores = await self._scorer.prompt()
+        finally:
+            self._processed = self._scorer.scored
         return TokenChunk(prompt_logprobs=scores, started=self._start())
-
-    async def _score(self, at: int) -> TokenLogprobs:
-        token, wanted = self._request.prompt[at], self._request.prompt_logprobs or 0
-        if self._forces:
-            frame = await self._whole(self._work.forced(at, wanted))
-            for entry in frame.completion_probabilities[:1]:
-                if entry.id == token:
-                    return logprobs_of(entry, wanted)
-        return await self._asked_with(lambda most: self._work.score(at, most), token, wanted)
 
     # chunks
 

@@ -28,6 +28,7 @@ MAX_STOPS = 64
 
 _SEEDS = 1 << 64
 _INT_MAX = (1 << 31) - 1
+_FINE_GRAINED = "fine-grained-tool-streaming-"
 _SESSION_HEADERS = ("x-claude-code-session-id", "x-session-affinity", "x-session-id", "session_id")
 _RANGES: dict[str, tuple[float, float | None]] = {
     "temperature": (0, 1),
@@ -97,6 +98,7 @@ def read_messages(wire: WireRequest) -> GenerateCall:
         max_tokens=body.max_tokens,
         omit_thinking=body.thinking is not None and body.thinking.display == "omitted",
         report_edits=body.context_management is not None,
+        partial_strings=_FINE_GRAINED in wire.headers.get("anthropic-beta", ""),
     )
     return GenerateCall(
         requests=(request,),

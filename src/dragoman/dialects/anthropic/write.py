@@ -47,12 +47,13 @@ class UsageObject(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ReplyRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request says about its answer. `omit_thinking` sends thoughts only inside signatures; `report_edits` tells
-    what was left out of the conversation."""
+    """What a request says about its answer. `omit_thinking` sends thoughts only inside signatures, `report_edits` tells
+    what was left out of the conversation, `partial_strings` keeps the string in which a call was cut off."""
 
     max_tokens: int
     omit_thinking: bool = False
     report_edits: bool = False
+    partial_strings: bool = False
 
 
 class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
@@ -133,6 +134,7 @@ class MessageWriter:
         self._kind: PartKind | None = None
         self._blocks = 0
         self._prefix = b""
+        self._blank_input = False
         self._thought: list[str] = []
 
     def frames(self, event: Event) -> list[Frame]:
@@ -188,10 +190,15 @@ class MessageWriter:
 
     def _delta(self, event: PartDelta) -> list[Frame]:
         frames = [] if self._prefix else self._open_text()
+        text = event.text
         if self._kind == "reasoning":
-            self._thought.append(event.text)
-        if self._prefix and not (self._kind == "reasoning" and self._rules.omit_thinking):
-            frames.append(Frame(self._prefix + _json(event.text) + b"}}", "content_block_delta"))
+            self._thought.append(text)
+            text = "" if self._rules.omit_thinking else text
+        elif self._blank_input:
+            text = text.lstrip()  # the SDK's accumulator fails on an input that is nothing but white space so far
+            self._blank_input = not text
+        if self._prefix and text:
+            frames.append(Frame(self._prefix + _json(text) + b"}}", "content_block_delta"))
         return frames
 
     def _open_text(self) -> list[Frame]:
@@ -203,6 +210,7 @@ class MessageWriter:
 
     def _open_call(self, event: PartStart) -> list[Frame]:
         block = ToolUse(event.id, event.name, msgspec.Raw(b"{}"))
+        self._blank_input = True
         return [self._open(block, b"input_json_delta", b"partial_json")]
 
     def _open(self, block: Block, delta: bytes, key: bytes) -> Frame:
@@ -215,6 +223,7 @@ class MessageWriter:
         if not self._prefix:
             return []
         index, self._blocks = self._blocks, self._blocks + 1
+        self._blank_input = False
         frames = [self._signature(index)] if self._kind == "reasoning" else []
         self._prefix, self._kind = b"", None
         return [*frames, Frame(b'{"type":"content_block_stop","index":%d}' % index, "content_block_stop")]
@@ -246,7 +255,7 @@ class MessageWriter:
 
     def _block(self, part: AnswerPart) -> Block | None:
         if part.kind == "tool_call":
-            return ToolUse(part.id, part.name, msgspec.Raw(_input_json(part)))
+            return ToolUse(part.id, part.name, msgspec.Raw(_input_json(part, self._rules.partial_strings)))
         if not part.text:
             return None
         if part.kind == "reasoning":
@@ -272,14 +281,15 @@ def _final_usage(usage: Usage) -> UsageObject:
     return msgspec.structs.replace(_usage(usage), output_tokens_details=OutputDetails(usage.reasoning_tokens))
 
 
-def _input_json(part: AnswerPart) -> bytes:
+def _input_json(part: AnswerPart, partial_strings: bool) -> bytes:
     """The arguments as they were written, so that no number changes; {} for none. Of a call the limit cut off, what
-    is complete of it: the SDK's accumulator makes the same of the streamed fragments."""
+    the SDK's accumulator makes of the streamed fragments: members that are complete, and, for who asked for fragments
+    as they come, a string that is not."""
     text = part.text.encode()
     if not text.strip():
         return b"{}"
     try:
         msgspec.json.decode(text)
     except msgspec.DecodeError:
-        return _json(jiter.from_json(text, partial_mode=True))
+        return _json(jiter.from_json(text, partial_mode="trailing-strings" if partial_strings else True))
     return text

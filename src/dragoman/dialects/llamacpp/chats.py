@@ -30,7 +30,7 @@ def read_control(wire: WireRequest) -> EndThoughtCall:
     if not isinstance(ident, str) or not ident:
         raise NativeError("missing completion id", field="id")
     if action != "reasoning_end":
-        raise NativeError(f"unknown control action: {action if isinstance(action, str) else ''}", field="action")
+        raise NativeError("unknown control action", field="action")
     return EndThoughtCall(id=ident, write=_write_ended)
 
 

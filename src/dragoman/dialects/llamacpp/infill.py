@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from dragoman.core.errors import NotSupported
 from dragoman.core.request import InfillInput, RawInput
 from dragoman.dialects.base import GenerateCall, WireRequest
 from dragoman.dialects.llamacpp.body import decode_object
@@ -18,7 +19,11 @@ _BATCH = 2048
 
 
 def read_infill(wire: WireRequest) -> GenerateCall:
-    """A completion of what is between `input_prefix` and `input_suffix`, with other files in `input_extra`."""
+    """A completion of what is between `input_prefix` and `input_suffix`, with other files in `input_extra`. Raises
+    NotSupported, before the body is looked at, for a model that cannot."""
+    served = wire.card_of(None) if wire.card_of is not None else None
+    if served is not None and served.no_infill:
+        raise NotSupported(served.no_infill)
     body = decode_object(wire.body)
     prefix, suffix = _text(body, "input_prefix"), _text(body, "input_suffix")
     extra = _extra(body.get("input_extra"))

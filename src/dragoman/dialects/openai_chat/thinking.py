@@ -5,7 +5,7 @@ Knows no template: which of its variables say these things is not known here.
 
 from __future__ import annotations
 
-from dragoman.core.errors import InvalidField, UnsupportedField
+from dragoman.core.errors import InvalidField
 from dragoman.core.request import Thinking
 from dragoman.dialects.openai_chat.schema import ChatCompletionRequest, ReasoningOptions, ThinkingOptions
 from dragoman.dialects.openai_fields import ranged_int
@@ -19,19 +19,20 @@ _BUDGETS = (
     "reasoning_budget",
     "reasoning_budget_tokens",
 )
-_FORMATS = ("auto", "deepseek")
+_FORMATS = ("none", "auto", "deepseek")
 
 
 def read_thinking(body: ChatCompletionRequest) -> Thinking:
     """An effort of none is off, any other on; an explicit switch wins over it, the one meant for the template first.
-    Raises InvalidField naming the accepted words, UnsupportedField for thoughts left in the text."""
-    _check_format(body.reasoning_format)
+    Raises InvalidField naming the accepted words."""
+    inline = _in_text(body.reasoning_format)
     effort, budget = _effort(body), _budget(body)
     switch = next((wish for wish in _switches(body) if wish is not None), None)
     if switch is None and effort is not None:
         switch = effort != "none"
     mode = "auto" if switch is None else "on" if switch else "off"
-    return Thinking(mode, effort, budget, body.preserve_thinking, closable=body.reasoning_control is True)
+    closable = body.reasoning_control is True
+    return Thinking(mode, effort, budget, body.preserve_thinking, closable=closable, inline=inline)
 
 
 def shows_thoughts(body: ChatCompletionRequest) -> bool:
@@ -84,10 +85,9 @@ def _mode(named: ThinkingOptions) -> bool | None:
     return _MODES[named.type]
 
 
-def _check_format(wanted: str | None) -> None:
+def _in_text(wanted: str | None) -> bool:
+    """Whether thoughts are left in the text, as llama-server's `none` has it."""
     if wanted is not None and wanted not in _FORMATS:
-        raise UnsupportedField(
-            f"'reasoning_format' can be {' or '.join(_FORMATS)} here: thoughts are a part of their own.",
-            field="reasoning_format",
-            remedy="Leave it out.",
-        )
+        words = f"Invalid 'reasoning_format': '{wanted[:40]}' is not one of {', '.join(_FORMATS)}."
+        raise InvalidField(words, field="reasoning_format")
+    return wanted == "none"

@@ -73,6 +73,8 @@ def _read(wire: WireRequest, value: dict[str, Any], ignored: tuple[str, ...]) ->
         include_usage=options.include_usage is True,
         running_usage=options.continuous_usage_stats is True,
         logprobs=logprobs,
+        timings=body.timings is True or body.timings_per_token is True,
+        verbose=body.verbose is True,
     )
     return GenerateCall(
         requests=tuple(_with_prompt(shared, prompt, body.suffix) for prompt in prompts),

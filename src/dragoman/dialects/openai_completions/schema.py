@@ -15,4 +15,7 @@ class CompletionRequest(FormatFields, kw_only=True):
     best_of: int | None = None
     logprobs: int | bool | None = None
     top_logprobs: int | None = None
+    timings: bool | None = None
+    timings_per_token: bool | None = None
+    verbose: bool | None = None
     options: OptionFields | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from msgspec import Struct
 
@@ -26,7 +28,9 @@ from dragoman.dialects.openai_completions.logprobs import LegacyLogprobs, Logpro
 from dragoman.dialects.openai_completions.ranking import best
 from dragoman.dialects.openai_errors import error_body
 from dragoman.dialects.openai_reply import DONE, chunk_head, reply_id
+from dragoman.dialects.openai_timings import TimingsObject, timings_object
 from dragoman.dialects.openai_usage import RunningUsage, UsageObject, answer_usage_object
+from dragoman.dialects.openai_verbose import Told, verbose_choice, verbose_object
 
 _LENGTH = (FinishReason.LENGTH, FinishReason.CONTEXT)
 # A raw completion has one text; whatever the model wrote belongs to it.
@@ -37,7 +41,8 @@ _json = msgspec.json.Encoder().encode
 class CompletionReply(Struct, frozen=True, kw_only=True):
     """What the request asked of its reply. `echo` holds what to repeat of each prompt (None: its text as the engine's
     vocabulary spells it), or nothing; choice r*n + i answers prompt r. Of `best_of` answers to each the likeliest `n`
-    are given, all of them where it is 0."""
+    are given, all of them where it is 0. `timings` puts an object of times on the last chunk of each choice, `verbose`
+    llama-server's object beside it."""
 
     n: int = 1
     best_of: int = 0
@@ -46,6 +51,8 @@ class CompletionReply(Struct, frozen=True, kw_only=True):
     include_usage: bool = False
     running_usage: bool = False
     logprobs: int | None = None
+    timings: bool = False
+    verbose: bool = False
 
     def echoed(self, choice: int, prompt_text: str) -> str:
         """The text to repeat before this choice."""
@@ -62,27 +69,31 @@ class WholeChoice(Struct, frozen=True, kw_only=True):
     finish_reason: str
 
 
-class Completion(Struct, frozen=True, kw_only=True):
-    """The whole body."""
+class Completion(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The whole body. `timings` and `verbose` are those of the first choice, as in llama-server."""
 
     id: str
-    object: str = "text_completion"
+    object: str
     created: int
     model: str
     system_fingerprint: str | None
     choices: list[WholeChoice]
     usage: UsageObject
+    verbose: dict[str, Any] | None = msgspec.field(default=None, name="__verbose")
+    timings: TimingsObject | None = None
 
 
 class _ChoiceState:
-    """What the stream of one choice must remember; `held` is text that waits for its log probabilities."""
+    """What the stream of one choice must remember; `held` is text that waits for its log probabilities, `told` is kept
+    for `verbose`."""
 
-    __slots__ = ("held", "kind", "log")
+    __slots__ = ("held", "kind", "log", "told")
 
     def __init__(self, log: LogprobLog) -> None:
         self.kind: PartKind | None = None
         self.held = ""
         self.log = log
+        self.told = Told()
 
 
 class CompletionWriter:
@@ -120,14 +131,18 @@ class CompletionWriter:
     def whole(self, answer: Answer) -> bytes:
         """The text_completion object."""
         made = self._reply.best_of or self._reply.n
+        choices = best(answer, made, self._reply.n)
         return _json(
             Completion(
                 id=self._id,
+                object="text_completion",
                 created=self._context.created,
                 model=self._context.card.id,
                 system_fingerprint=self._context.card.engine_build or None,
-                choices=[self._whole_choice(choice) for choice in best(answer, made, self._reply.n)],
+                choices=[self._whole_choice(choice) for choice in choices],
                 usage=answer_usage_object(answer, made),
+                timings=timings_object(choices[0].usage, choices[0].timings) if self._reply.timings else None,
+                verbose=verbose_choice(choices[0], self._context.card.id) if self._reply.verbose else None,
             )
         )
 
@@ -137,6 +152,7 @@ class CompletionWriter:
 
     def _delta(self, event: PartDelta, state: _ChoiceState) -> list[Frame]:
         frames = self._release(event.choice, state) if state.held else []
+        state.told.newline |= "\n" in event.text
         if self._reply.running_usage:
             self._usage.delta(event, reasoning=state.kind == "reasoning")
         if not event.text or state.kind not in _WRITTEN:
@@ -159,9 +175,10 @@ class CompletionWriter:
             frames.append(self._chunk(event.choice, "", _json(state.log.block(event.entries, event.head))))
         elif isinstance(event, Finished):
             self._usage.reported(event)
-            frames.append(self._chunk(event.choice, "", finish=_finish(event.finish.reason)))
+            frames.append(self._last(event, state.told))
         elif isinstance(event, Started):
             self._usage.started(event)
+            state.told.prompt = event.prompt_text
         elif isinstance(event, UsageUpdate):
             self._usage.reported(event)
         return frames
@@ -179,6 +196,15 @@ class CompletionWriter:
             b'%b{"index":%d,"text":%b,"logprobs":%b,"finish_reason":%b}]%b'
             % (self._head, choice, _json(text), logprobs, _json(finish), tail)
         )
+
+    def _last(self, event: Finished, told: Told) -> Frame:
+        """The chunk with the finish reason, and what was asked for beside it."""
+        data = self._chunk(event.choice, "", finish=_finish(event.finish.reason)).data
+        if self._reply.timings:
+            data = data[:-1] + b',"timings":' + _json(timings_object(event.usage, event.timings)) + b"}"
+        if self._reply.verbose:
+            data = data[:-1] + b',"__verbose":' + _json(verbose_object(event, self._context.card.id, told)) + b"}"
+        return Frame(data)
 
     def _progress(self, event: PromptProgress) -> Frame:
         """llama-server's object on a chunk that adds nothing."""
