@@ -80,7 +80,7 @@ agents: $(VENV)/.dev-ready ## Run real coding agents against the scripted engine
 	@$(BIN)/python -m tools.agents $(ARGS)
 
 .PHONY: sdks
-sdks: $(VENV)/.dev-ready ## Run other SDKs, JavaScript's and an old Python one, against the scripted engine (needs npm)
+sdks: $(VENV)/.dev-ready ## Run other SDKs, JavaScript's and an old Python one, against all engines (needs npm)
 	@echo "== Running SDKs"
 	@$(BIN)/python -m tools.run_sdks $(ARGS)
 

@@ -1,5 +1,5 @@
-"""`make sdks`: other SDKs of the OpenAI wires, pinned, against the scripted engine: JavaScript's, and Python's of two
-majors ago. Needs npm for the former; installs into .cache/sdks."""
+"""`make sdks`: other SDKs, pinned: JavaScript's of four vendors and OpenAI's Python of two majors ago against the
+scripted engine, OpenAI's also against the starter model on llama.cpp and MLX. Needs npm; installs into .cache/sdks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANTHROPIC = "@anthropic-ai/sdk@1.14.0"
 OLLAMA = "ollama@0.6.4"
 AI = ("ai@6.0.326", "@ai-sdk/openai@3.0.141", "@ai-sdk/anthropic@3.0.140", "@ai-sdk/openai-compatible@2.0.92")
 OLD_PYTHON = "openai==1.109.1"
-TIMEOUT = 180
+TIMEOUT = 400
 
 
 def main() -> None:
@@ -28,8 +28,8 @@ def main() -> None:
     from bench.servers import dragoman
 
     suites = {
-        "python": _old_python(),
-        "javascript": _javascript(),
+        "python": _old_python("openai_old.py"),
+        "javascript": _javascript("openai_js.mjs"),
         "anthropic": _node("anthropic_js.mjs", ANTHROPIC),
         "ollama": _node("ollama_js.mjs", OLLAMA),
     }
@@ -38,7 +38,18 @@ def main() -> None:
     # Objects are masked as they are written, which this engine does only where its script says so.
     with dragoman("--engine", "fake", "--script", str(_masking_script()), "--ephemeral") as server:
         failed += [] if _run("ai", [*_node("ai_js.mjs", *AI), server.url]) else ["ai"]
+    for engine in ("llamacpp", "mlx"):
+        with dragoman(_starter(), "--engine", engine, "--ctx", "2048", "--ephemeral") as server:
+            own = {"python": _old_python("engines_old.py"), "javascript": _javascript("engines_js.mjs")}
+            failed += [name for name, command in own.items() if not _run(f"{name}, {engine}", [*command, server.url])]
     raise SystemExit(bool(failed))
+
+
+def _starter() -> str:
+    """The starter model, fetched once."""
+    from dragoman.catalog.fetch import fetch_starter
+
+    return os.environ.get("DRAGOMAN_TEST_GGUF") or str(fetch_starter())
 
 
 def _masking_script() -> Path:
@@ -61,27 +72,18 @@ def _run(name: str, command: list[str]) -> bool:
     return subprocess.run(command, timeout=TIMEOUT, check=False).returncode == 0
 
 
-def _old_python() -> list[str]:
+def _old_python(script: str) -> list[str]:
     folder = HOME / "python-1"
     if not (folder / "bin" / "python").exists():
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
         uv = Path(sys.executable).with_name("uv")
         install = [str(uv), "pip", "install", "--quiet", "--python", str(folder / "bin" / "python"), OLD_PYTHON]
         subprocess.run(install, check=True)
-    return [str(folder / "bin" / "python"), str(SCRIPTS / "openai_old.py")]
+    return [str(folder / "bin" / "python"), str(SCRIPTS / script)]
 
 
-def _javascript() -> list[str]:
-    npm, node = shutil.which("npm"), shutil.which("node")
-    if npm is None or node is None:
-        raise SystemExit("npm and node are needed for the JavaScript SDK.")
-    folder = HOME / "javascript"
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [npm, "install", "--silent", "--no-fund", "--no-audit", "--prefix", str(folder), JAVASCRIPT]
-    subprocess.run(command, check=True, env={**os.environ, "npm_config_update_notifier": "false"})
-    # A module finds its packages beside itself.
-    script = shutil.copy(SCRIPTS / "openai_js.mjs", folder / "openai_js.mjs")
-    return [node, str(script)]
+def _javascript(script: str) -> list[str]:
+    return _node(script, JAVASCRIPT)
 
 
 def _node(script: str, *packages: str) -> list[str]:
