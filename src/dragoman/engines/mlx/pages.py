@@ -8,6 +8,7 @@ kernel gives larger ones to programs that ask (madvise(2), MADV_HUGEPAGE), where
 from __future__ import annotations
 
 import ctypes
+import errno
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, cast
@@ -49,15 +50,20 @@ def on_large_pages(arrays: Iterable[mx.array]) -> int:
     """Ask for large pages under evaluated arrays; their values stay. Gives the bytes the kernel agreed to."""
     if sys.platform != "linux":
         return 0
-    library = ctypes.CDLL(None)
+    library = ctypes.CDLL(None, use_errno=True)
     library.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+    def advised(start: int, size: int, advice: int) -> bool:
+        # The ends of a range may belong to nobody (ENOMEM); what lies between them is advised all the same.
+        return library.madvise(start, size, advice) == 0 or ctypes.get_errno() == errno.ENOMEM
+
     agreed = moved = 0
     for start, stop in _ranges(arrays):
         size = stop - start
-        if library.madvise(start, size, _HUGEPAGE) != 0:
+        if not advised(start, size, _HUGEPAGE):
             continue
         agreed += size
-        if moved + size <= _AT_ONCE and library.madvise(start, size, _COLLAPSE) == 0:
+        if moved + size <= _AT_ONCE and advised(start, size, _COLLAPSE):
             moved += size
     return agreed
 
