@@ -186,9 +186,7 @@ class Runtime:
     def read_state(self, file: Path, length: int) -> RowSnapshot:
         """Raises ValueError for a file that is no state, or one of layers this model does not have."""
         caches = read_caches(file)
-        plain = self._make_caches(self._model)
-        ways = (plain, self._packing.new(self._make_caches(self._model)), self._packing.pack(plain))
-        if not any(_kinds(caches) == _kinds(way) for way in ways):
+        if not any(_kinds(caches) == _kinds(way()) for way in self._ways()):
             raise ValueError("not the state of a row: its layers are another model's")
         return RowSnapshot(caches, length)
 
@@ -232,12 +230,15 @@ class Runtime:
     def _new_caches(self) -> LayerCaches:
         return self._packing.new(self._make_caches(self._model))
 
-    def _all_ways(self, can: Callable[[LanguageModel, Callable[[], LayerCaches]], bool]) -> bool:
-        """Both with the caches rows begin with and with those they change to."""
+    def _ways(self) -> list[Callable[[], LayerCaches]]:
+        """What makes the caches rows begin with, and those they change to."""
         ways: list[Callable[[], LayerCaches]] = [self._new_caches]
         if self._packing.later is not None:
             ways.append(lambda: self._packing.pack(self._make_caches(self._model)))
-        return all(can(self._model, way) for way in ways)
+        return ways
+
+    def _all_ways(self, can: Callable[[LanguageModel, Callable[[], LayerCaches]], bool]) -> bool:
+        return all(can(self._model, way) for way in self._ways())
 
     def _stepped(self, rows: Sequence[Row]) -> list[RowStep]:
         """Quantised rows have a batch of their own where rows begin plain."""
