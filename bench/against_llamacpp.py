@@ -40,7 +40,7 @@ def against_llamacpp(options: Options) -> Outcome:
     with _ours(model, threads) as ours, bare_llamacpp(model, LANES, CONTEXT, threads) as bare:
         outcome.servers |= {f"{PART}, ours": ours.command, f"{PART}, peer": bare.command}
         for streams in STREAMS:
-            tokens = 24 if options.quick else 96 if streams == 1 else 48
+            tokens = 24 if options.quick else 256 if streams == 1 else 96
             sides = [(server.name, _decoding(server.url, streams, tokens)) for server in (ours, bare)]
             _measure(outcome, _named(streams), sides, TURNS * options.rounds)
         sides = [(server.name, _agents(server.url, options.quick)) for server in (ours, bare)]

@@ -19,7 +19,9 @@ BEGIN, END = "<!-- runs -->", "<!-- end of runs -->"
 def main(arguments: Sequence[str]) -> None:
     """Replace what stands between the two marks of the page."""
     documents = [json.loads(Path(name).read_text(encoding="utf-8")) for name in arguments or (OUT / "last.json",)]
-    PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), "\n\n".join(section(one) for one in documents)), "utf-8")
+    documents.sort(key=lambda document: document["when"])
+    parts = [text for text in (by_run(documents), *map(section, newest(documents))) if text]
+    PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), "\n\n".join(parts)), "utf-8")
 
 
 def replaced(page: str, text: str) -> str:
@@ -29,6 +31,28 @@ def replaced(page: str, text: str) -> str:
     if not begin or not end:
         raise ValueError(f"the page lacks {BEGIN} or {END}")
     return f"{head}{begin}\n{text}\n{end}{tail}"
+
+
+def by_run(documents: Sequence[dict[str, Any]]) -> str:
+    """What each run, the oldest first, measured of the speeds to reach; empty where none was measured twice."""
+    values: dict[str, list[str]] = {}
+    for target in (target for document in documents for target in document["targets"] if target["value"] is not None):
+        name = f"{target['what']} ({target['part']}) | {target['kind']} {target['bound']:g}"
+        values.setdefault(name, []).append(
+            f"{target['value']:.0f}" if target["value"] >= 100 else f"{target['value']:.2f}"
+        )
+    if all(len(found) < 2 for found in values.values()):
+        return ""
+    lines = [f"| {name} | {', '.join(found)} |" for name, found in values.items()]
+    return "\n".join(
+        ["### Speeds to reach, run by run", "", "| speed | to reach | measured |", "|---|---|---|", *lines]
+    )
+
+
+def newest(documents: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those with a part that no later run has, in their order."""
+    parts = [{row["part"] for row in document["rows"]} for document in documents]
+    return [one for at, one in enumerate(documents) if parts[at].difference(*parts[at + 1 :])]
 
 
 def section(document: dict[str, Any]) -> str:

@@ -68,8 +68,8 @@ class EngineSettings:
     """Memory for the key/value caches of running requests on MLX; more requests wait; 0: no limit."""
     kv_bits: Literal[0, 4, 8] = 0
     """Bits of the key/value cache; 0: as the model computes on MLX, 16-bit floats on llama.cpp."""
-    kv_unified: Annotated[bool, Parameter(negative=())] = False
-    """Let requests on llama.cpp share one pool of lanes x ctx tokens, so that one may be longer than the others."""
+    kv_unified: bool | None = None
+    """One window of lanes x ctx tokens for all requests on llama.cpp; unset: where its share is short for agents."""
     context_shift: Annotated[bool, Parameter(negative=())] = False
     """Let answers on llama.cpp outlast the window: when it is full, the oldest tokens are dropped."""
     flash_attention: Literal["auto", "on", "off"] = "auto"

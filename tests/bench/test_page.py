@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bench.page import BEGIN, END, PAGE, outcome_of, replaced, section
+from bench.page import BEGIN, END, PAGE, by_run, newest, outcome_of, replaced, section
 from bench.part import Options, Outcome
 from bench.report import document, machine
 from bench.row import Row, Trouble
@@ -38,6 +38,20 @@ def test_a_section_says_how_it_was_measured() -> None:
         "x, 4-turn chat: no",
     ):
         assert wanted in text
+
+
+def test_the_speeds_of_several_runs_stand_beside_each_other() -> None:
+    lines = by_run([stored(), stored()]).splitlines()
+    wanted = "| serving layer, chunks/s (serving) | at least 10000 | 13000, 13000 |"
+    assert [line for line in lines if "serving" in line] == [wanted]
+    assert by_run([stored()]) == ""
+
+
+def test_of_several_runs_of_a_part_the_last_is_shown() -> None:
+    one, other = ({"rows": [{"part": part} for part in parts]} for parts in ("ab", "bc"))
+    assert newest([one, other]) == [one, other]
+    assert newest([one, other, {"rows": [{"part": "a"}]}]) == [other, {"rows": [{"part": "a"}]}]
+    assert newest([other, other]) == [other]
 
 
 def test_only_what_is_between_the_marks_changes() -> None:

@@ -30,6 +30,7 @@ def words(line: str, **environ: str) -> str:
         ("-c 8192 -np -1", "--max-lanes 4 --ctx 2048 --kv-unified"),
         ("-c 8192 -np 2 -kvu", "--max-lanes 2 --ctx 4096 --kv-unified"),
         ("-c 8192 -no-kvu", "--ctx 2048"),
+        ("-no-kvu", "--no-kv-unified"),
         ("-c 0", ""),
         (
             "--repeat-penalty 1.1 --repeat-last-n 128 --typical 0.9 --mirostat-ent 4",

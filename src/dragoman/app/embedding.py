@@ -77,13 +77,13 @@ def mlx_pooling(model: LocalModel, layout: EmbedLayout, engine: EngineSettings) 
     return "no"
 
 
-def check_memory(model: LocalModel, plan: EmbeddingPlan, context: int, lanes: int, memory: int) -> None:
+def check_memory(model: LocalModel, plan: EmbeddingPlan, context: int, engine: EngineSettings, memory: int) -> None:
     """Raises EngineFailure when a second engine, for the embeddings of a text model, would not fit beside the first.
     The weights count twice: only where they are mapped from the file do the two share them."""
     if not plan.pooling or plan.encodes:
         return
-    per_token = kv_bytes_per_token(model.header) if model.header else 0
-    needed = 2 * model.size_bytes + per_token * lanes * (context + plan.context)
+    own, second = (kv_bytes_per_token(model.header, bits) if model.header else 0 for bits in (engine.kv_bits, 0))
+    needed = 2 * model.size_bytes + engine.max_lanes * (own * context + second * plan.context)
     if needed > _MEMORY_SHARE * memory:
         raise EngineFailure(
             f"Embeddings need a second engine for '{model.id}'; together they take {needed / 2**30:.1f} GiB of this "

@@ -37,7 +37,6 @@ def tuned(options: LlamaCppOptions, model: LocalModel, settings: Settings) -> Ll
         options,
         gpu_layers=engine.gpu_layers,
         kv_bits=engine.kv_bits,
-        kv_unified=engine.kv_unified,
         context_shift=engine.context_shift,
         flash_attention=engine.flash_attention,
         draft_model=_file(engine.draft_model, "draft model") if engine.draft_model else "",

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from dragoman.app.blas.choice import ensure
 from dragoman.app.choice import choose_engine
-from dragoman.app.context import fit_context, kv_bytes_per_token
+from dragoman.app.context import plan_window
 from dragoman.app.embedding import check_memory, mlx_pooling, plan_embeddings
 from dragoman.app.gguf import require_for_mlx, tuned
 from dragoman.backend.base import Backend
@@ -192,11 +192,12 @@ def _tokenizer(model: LocalModel, engine: str) -> Tokenizer:
 
 def _llamacpp(model: LocalModel, settings: Settings, tokenizer: Tokenizer) -> tuple[Backend, Facts]:
     engine = settings.engine
-    context, plan = _context(model, engine), plan_embeddings(model, engine)
-    check_memory(model, plan, context, engine.max_lanes, memory_bytes())
+    window, plan = plan_window(model, engine, engine.max_lanes), plan_embeddings(model, engine)
+    check_memory(model, plan, window.tokens, engine, memory_bytes())
     options = LlamaCppOptions(
         model=str(model.path),
-        context=context,
+        context=window.tokens,
+        kv_unified=window.shared,
         pooling=plan.pooling,
         embed_context=plan.context,
         lanes=engine.max_lanes,
@@ -231,7 +232,7 @@ def _mlx(model: LocalModel, settings: Settings, tokenizer: Tokenizer, masks: Mas
             return _mlx_encoder(model, engine, pooling)
     options = MlxOptions(
         path=str(model.path),
-        context_length=_context(model, engine),
+        context_length=plan_window(model, engine, 1).tokens,
         lanes=engine.max_lanes,
         dtype=engine.dtype,
         kv_bits=engine.kv_bits,
@@ -280,18 +281,6 @@ def _local(make: Callable[[], Any], engine: EngineSettings, name: str, masks: Ma
 def _cache_budget(engine: EngineSettings) -> int:
     given = engine.prompt_cache_bytes
     return int(_CACHE_SHARE * memory_bytes()) if given < 0 else given
-
-
-def _context(model: LocalModel, engine: EngineSettings) -> int:
-    if engine.ctx:
-        if model.trained_context and engine.ctx > model.trained_context:
-            raise EngineFailure(
-                f"--ctx {engine.ctx} is more than the {model.trained_context} tokens '{model.id}' was trained with.",
-                remedy=f"Use at most {model.trained_context}.",
-            )
-        return engine.ctx
-    per_token = kv_bytes_per_token(model.header) if model.header else 0
-    return fit_context(model.trained_context, per_token, engine.max_lanes, memory_bytes())
 
 
 def _card(

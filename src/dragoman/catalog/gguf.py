@@ -11,7 +11,7 @@ import mmap
 import struct
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -89,6 +89,14 @@ class GgufHeader(Struct, frozen=True):
         """An integer of the architecture's own section (e.g. `context_length`); 0 when absent."""
         value = self.metadata.get(f"{self.architecture}.{key}", 0)
         return int(value) if isinstance(value, int | float) else 0
+
+    def per_layer(self, key: str, layers: int) -> int:
+        """An integer of the architecture's own section added up over all layers, whether the file has one for all of
+        them or one for each; 0 when absent."""
+        value = self.metadata.get(f"{self.architecture}.{key}", 0)
+        if isinstance(value, list):
+            return sum(cast("list[int]", value)[:layers])
+        return layers * self.number(key)
 
     def vocabulary(self) -> GgufVocabulary:
         """The tokenizer section. Raises EngineFailure when there is none."""

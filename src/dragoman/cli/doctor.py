@@ -8,7 +8,7 @@ from dragoman.app.blas.choice import find_blas, needless, sensible_threads, this
 from dragoman.app.blas.search import HOW_TO_GET_ONE
 from dragoman.app.blas.trial import Trial, try_out
 from dragoman.app.choice import engine_states, machine, reason
-from dragoman.app.context import fit_context, kv_bytes_per_token
+from dragoman.app.context import kv_bytes_per_token, plan_window
 from dragoman.backend.llamacpp.journal import journal_folder
 from dragoman.backend.llamacpp.threads import usable_cores
 from dragoman.catalog.find import local_models, memory_bytes, require_model
@@ -47,15 +47,17 @@ def plan_line(model: LocalModel, engine: EngineSettings) -> str:
     """What llama.cpp would take for a GGUF model: slots, threads, memory in MiB."""
     if model.format != "gguf" or engine.engine == "mlx" or model.header is None:
         return ""
-    per_token = kv_bytes_per_token(model.header)
     lanes = engine.max_lanes
-    context = engine.ctx or fit_context(model.trained_context, per_token, lanes, memory_bytes())
-    bits = {4: 4.5, 8: 8.5}.get(engine.kv_bits, 16)  # a block of 32 numbers has a 16-bit scale beside them
-    cache = int(per_token * context * lanes * bits / 16)
+    try:
+        window = plan_window(model, engine, lanes)
+    except EngineFailure as failure:
+        return failure.sentence
+    slots = f"that share {window.tokens * lanes}" if window.shared else f"of {window.tokens}"
+    cache = kv_bytes_per_token(model.header, engine.kv_bits) * window.tokens * lanes
     weights = f"{model.size_bytes / 2**20:.0f} MiB of weights"
     encoder = find_projector(model) if engine.mmproj == "auto" else None
     return (
-        f"on llama.cpp: {lanes} slots of {context} tokens, {engine.threads or usable_cores()} threads, {weights}, "
+        f"on llama.cpp: {lanes} slots {slots} tokens, {engine.threads or usable_cores()} threads, {weights}, "
         f"{cache / 2**20:.0f} MiB of key/value cache{f', images by {encoder.name}' if encoder else ''}"
     )
 

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from dragoman.backend.llamacpp.lanes import Lanes
+from dragoman.backend.llamacpp.lanes import Lanes, Ticket
+from dragoman.backend.llamacpp.pool import Claim, Pool
 from dragoman.core.errors import Overloaded, Unavailable
 
 pytestmark = pytest.mark.anyio
@@ -83,3 +84,42 @@ async def test_more_and_fewer_lanes() -> None:
     tickets[2].release()
     assert waiting.begun is not None
     assert (lanes.running, lanes.waiting) == (1, 0)
+
+
+def begun(*tickets: Ticket) -> list[bool]:
+    return [ticket.begun is not None for ticket in tickets]
+
+
+async def test_who_would_fill_a_shared_window_waits_and_nobody_overtakes() -> None:
+    lanes = Lanes(4, 9)
+    lanes.pool = Pool(tokens=1000, more=100)
+    first = lanes.enter(claim=Claim(500, most=50))  # 550
+    second = lanes.enter(claim=Claim(350, most=500))  # 450
+    third = lanes.enter(claim=Claim(10, most=10))
+    assert begun(first, second, third) == [True, True, False]
+    second.release()
+    assert begun(third) == [True]
+    fourth, fifth = lanes.enter(claim=Claim(400, most=31)), lanes.enter(claim=Claim(1, most=1))
+    assert begun(fourth, fifth) == [False, False]
+    third.release()
+    assert begun(fourth, fifth) == [True, True]
+
+
+async def test_what_is_answered_counts_too() -> None:
+    lanes = Lanes(2, 9)
+    lanes.pool = Pool(tokens=1000, more=100)
+    first = lanes.enter(claim=Claim(100, most=800))
+    first.claim.made = 500
+    second = lanes.enter(claim=Claim(350, most=0))
+    assert begun(second) == [False]
+    first.release()
+    assert begun(second) == [True]
+
+
+async def test_a_lone_request_takes_what_there_is() -> None:
+    lanes = Lanes(2, 9)
+    lanes.pool = Pool(tokens=1000, more=100)
+    first, second = lanes.enter(claim=Claim(990, most=500)), lanes.enter(claim=Claim(1, most=1))
+    assert begun(first, second) == [True, False]
+    first.release()
+    assert begun(second) == [True]

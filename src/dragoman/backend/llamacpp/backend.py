@@ -10,22 +10,29 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
 from dragoman.backend.base import BackendStats
-from dragoman.backend.llamacpp.adapters import Adapter, Mounted, read_adapters, require_adapters
+from dragoman.backend.llamacpp.adapters import Adapter, Mounted, require_adapters
 from dragoman.backend.llamacpp.answer import Answer
 from dragoman.backend.llamacpp.client import Client, ConnectionLost
 from dragoman.backend.llamacpp.embedder import Embedder
 from dragoman.backend.llamacpp.engine import RunningEngine
-from dragoman.backend.llamacpp.errors import error_of
 from dragoman.backend.llamacpp.journal import Journal, record_of
 from dragoman.backend.llamacpp.lanes import Lanes
 from dragoman.backend.llamacpp.launch import Launcher, launcher_of
+from dragoman.backend.llamacpp.learn import (
+    ask,
+    learn_adapters,
+    learn_constraining,
+    learn_media,
+    learn_pieces,
+    learn_props,
+)
 from dragoman.backend.llamacpp.logtail import LogTail
 from dragoman.backend.llamacpp.media import MediaWire, digest_of, media_prompt, require_images
 from dragoman.backend.llamacpp.options import LlamaCppOptions
 from dragoman.backend.llamacpp.pieces import Pieces
+from dragoman.backend.llamacpp.pool import Claim, pool_of
 from dragoman.backend.llamacpp.prefixes import sharing_of
 from dragoman.backend.llamacpp.sampling import HONOURED
 from dragoman.backend.llamacpp.slotacts import SlotActs
@@ -33,15 +40,7 @@ from dragoman.backend.llamacpp.slotview import SlotNotes
 from dragoman.backend.llamacpp.stream import LlamaCppStream, Outcome
 from dragoman.backend.llamacpp.supervisor import RestartPolicy, Supervisor
 from dragoman.backend.llamacpp.tokenizer import EngineTokenizer
-from dragoman.backend.llamacpp.wire import (
-    Props,
-    Work,
-    distribution_body,
-    grammar_probe,
-    read_frame,
-    read_props,
-    work_of,
-)
+from dragoman.backend.llamacpp.wire import Work, work_of
 from dragoman.core.adapters import AdapterScale
 from dragoman.core.errors import (
     ContextLengthExceeded,
@@ -60,26 +59,8 @@ from dragoman.core.vocabulary import Vocabulary
 
 __all__ = ["LlamaCppBackend", "LlamaCppOptions"]
 
-_QUESTION_SECONDS = 120.0
 _DRAIN_SECONDS = 600.0
-_LARGEST_VOCABULARY = 1 << 18
 _GRAMMAR_GIVEN_UP = " llg error"
-
-
-class _Meta(Struct, frozen=True):
-    n_vocab: int = _LARGEST_VOCABULARY
-
-
-class _Model(Struct, frozen=True):
-    meta: _Meta | None = None
-
-
-class _Models(Struct, frozen=True):
-    data: list[_Model] = []
-
-
-class _Tokens(Struct, frozen=True):
-    tokens: tuple[int, ...] = ()
 
 
 class LlamaCppBackend:
@@ -234,7 +215,7 @@ class LlamaCppBackend:
 
     async def slots(self) -> tuple[Slot, ...]:
         """What the engine's slots hold and do. Raises NotSupported where the engine does not show them."""
-        return self._notes.merged(await _ask(self._running_client, "GET", "/slots"))
+        return self._notes.merged(await ask(self._running_client, "GET", "/slots"))
 
     async def act(self, action: SlotAction, file: Path | None) -> SlotActed:
         """See `service.slots.SlotKeeper`."""
@@ -298,12 +279,13 @@ class LlamaCppBackend:
         """Learn what has been started."""
         client = Client(engine.endpoint)
         try:
-            props = read_props(await _ask(client, "GET", "/props"))
+            props = await learn_props(client)
             if self._pieces is None:
-                self._pieces = await self._learn_pieces(client)
-                self._grammar = await _constrains(client)
-            self._mounted = Mounted(await self._learn_adapters(client))
-            self._media = await _learn_media(client, props)
+                self._pieces = await learn_pieces(client, self._vocabulary)
+                self._grammar = await learn_constraining(client)
+            own = None if self._options.remote else self._options.adapters
+            self._mounted = Mounted(await learn_adapters(client) if own is None else own)
+            self._media = await learn_media(client, props)
         except ConnectionLost as error:
             raise EngineFailure(f"llama.cpp went away while it was being asked what it serves. {error}") from error
         lanes = min(self._options.lanes, max(1, props.total_slots))
@@ -320,6 +302,7 @@ class LlamaCppBackend:
             media=frozenset({"image"} if self._media else ()),
         )
         self._context_length = props.default_generation_settings.n_ctx
+        self._lanes.pool = pool_of(self._options)
         self._build = engine.build or f"llama.cpp {props.build_info}".strip()
         if self._prefixes is not None:
             options = msgspec.structs.replace(self._options, lanes=lanes)
@@ -397,10 +380,10 @@ class LlamaCppBackend:
     def _queued(self, request: EngineRequest) -> LlamaCppStream:
         prefixes = self._prefixes
         if prefixes is None:
-            return LlamaCppStream(self._lanes.enter(), self)
+            return LlamaCppStream(self._lanes.enter(claim=Claim(len(request.prompt), request.max_tokens)), self)
         seat = prefixes.seat(request, self.namespace_of(request), plain=not digest_of(request))
         try:
-            ticket = self._lanes.enter(lambda: prefixes.admit(seat))
+            ticket = self._lanes.enter(lambda: prefixes.admit(seat), seat.claim)
         except DragomanError:
             seat.leave(None)
             raise
@@ -420,12 +403,6 @@ class LlamaCppBackend:
                     await self._settled.wait()
         if self._lanes.running:
             raise Unavailable(f"{self._lanes.running} requests are still running.", retry_after=10)
-
-    async def _learn_adapters(self, client: Client) -> tuple[Adapter, ...]:
-        if not self._options.remote:
-            return self._options.adapters
-        status, body = await client.request("GET", "/lora-adapters", patience=_QUESTION_SECONDS)
-        return read_adapters(body) if status == 200 else ()
 
     def _heard(self, line: str) -> None:
         """A line of the engine's log. A grammar that llama.cpp gives up, at its start or later, shows only there: the
@@ -447,20 +424,6 @@ class LlamaCppBackend:
             if stream.ticket.begun is not None or not running_only:
                 stream.fail(error)
 
-    async def _learn_pieces(self, client: Client) -> Pieces:
-        vocabulary = self._vocabulary
-        if vocabulary is not None and not isinstance(vocabulary, EngineTokenizer):
-            return Pieces(await asyncio.to_thread(_spelled_out, vocabulary))
-        models = msgspec.json.decode(await _ask(client, "GET", "/v1/models"), type=_Models)
-        size = models.data[0].meta.n_vocab if models.data and models.data[0].meta else _LARGEST_VOCABULARY
-        frame = read_frame(await _ask(client, "POST", "/completion", distribution_body([0], size)))
-        pieces: dict[int, bytes] = {}
-        for entry in frame.completion_probabilities[:1]:
-            pieces = {rival.id: bytes(rival.bytes) for rival in entry.top_logprobs}
-        if not pieces:
-            raise EngineFailure("llama.cpp does not tell its vocabulary.")
-        return Pieces([pieces.get(token, b"") for token in range(max(pieces) + 1)])
-
 
 def _require_logprobs(request: EngineRequest, most: int | None) -> None:
     for field, wanted in (("logprobs", request.logprobs), ("prompt_logprobs", request.prompt_logprobs)):
@@ -468,29 +431,3 @@ def _require_logprobs(request: EngineRequest, most: int | None) -> None:
             raise UnsupportedField(f"This engine reports at most {most} alternatives per token.", field=field)
     if request.prompt_logprobs is not None and request.images:
         raise UnsupportedField("llama.cpp tells no log probabilities of a prompt with images.", field="prompt_logprobs")
-
-
-async def _ask(client: Client, method: str, path: str, body: bytes = b"") -> bytes:
-    status, answer = await client.request(method, path, body, patience=_QUESTION_SECONDS)
-    if status != 200:
-        raise error_of(status, answer)
-    return answer
-
-
-async def _constrains(client: Client) -> bool:
-    """Whether the engine was built with llguidance and so takes our grammars as they are."""
-    status, answer = await client.request("POST", "/completion", grammar_probe(), patience=_QUESTION_SECONDS)
-    return status == 200 and read_frame(answer).content == "a"
-
-
-async def _learn_media(client: Client, props: Props) -> MediaWire | None:
-    if not props.modalities.vision:
-        return None
-    body = msgspec.json.encode({"content": "", "add_special": True})
-    leading = msgspec.json.decode(await _ask(client, "POST", "/tokenize", body), type=_Tokens).tokens
-    return MediaWire(props.media_marker, leading)
-
-
-def _spelled_out(vocabulary: Vocabulary) -> list[bytes]:
-    """The bytes llama.cpp sends for each token: none for control tokens."""
-    return [b"" if vocabulary.is_special(token) else vocabulary.token_bytes(token) for token in range(vocabulary.size)]

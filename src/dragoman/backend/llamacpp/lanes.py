@@ -1,4 +1,5 @@
-"""The queue in front of the engine: at most so many requests in it, the others wait in order. Knows no requests."""
+"""The queue in front of the engine: at most so many requests in it, of at most so many tokens together where they share
+one window; the others wait in order. Knows no requests."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from dragoman.backend.llamacpp.pool import Claim, Pool
 from dragoman.core.errors import DragomanError, Overloaded
 
 _SMOOTHING = 0.2
@@ -18,9 +20,10 @@ class Ticket:
     """A place in the queue, then a lane. Await `granted`; `release` it at any time, more than once if need be.
     `may_begin` is asked when a lane is free; who may not is passed over and keeps its place."""
 
-    def __init__(self, lanes: Lanes, may_begin: Callable[[], bool] | None = None) -> None:
+    def __init__(self, lanes: Lanes, may_begin: Callable[[], bool] | None = None, claim: Claim | None = None) -> None:
         self._lanes = lanes
         self.may_begin = may_begin
+        self.claim = claim or Claim()
         self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.entered = time.monotonic()
         self.begun: float | None = None
@@ -66,7 +69,7 @@ class Ticket:
 
 class Lanes:
     """First in, first out, but for those who may not begin yet. While paused nobody is granted a lane, but all may
-    wait."""
+    wait. With a `pool` nobody overtakes who waits for room in it; a request that is alone always begins."""
 
     def __init__(self, lanes: int, max_waiting: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._free = lanes
@@ -76,6 +79,8 @@ class Lanes:
         self._waiting: deque[Ticket] = deque()
         self._paused = False
         self._seconds = 1.0
+        self._inside: set[Ticket] = set()
+        self.pool: Pool | None = None
 
     @property
     def running(self) -> int:
@@ -87,9 +92,9 @@ class Lanes:
         """Requests without a lane."""
         return len(self._waiting)
 
-    def enter(self, may_begin: Callable[[], bool] | None = None) -> Ticket:
+    def enter(self, may_begin: Callable[[], bool] | None = None, claim: Claim | None = None) -> Ticket:
         """Take a place. Raises Overloaded when as many wait as may."""
-        ticket = Ticket(self, may_begin)
+        ticket = Ticket(self, may_begin, claim)
         self._waiting.append(ticket)
         self._move_up()
         # Who may not begin though a lane is free has that lane as good as promised, and is not one too many.
@@ -113,6 +118,7 @@ class Lanes:
             return
         self._seconds += _SMOOTHING * (self._clock() - ticket.begun - self._seconds)
         self._free += 1
+        self._inside.discard(ticket)
         self._move_up()
 
     def resize(self, lanes: int) -> None:
@@ -143,12 +149,18 @@ class Lanes:
         if self._paused:
             return
         for ticket in list(self._waiting):
-            if self._free <= 0:
+            if self._free <= 0 or not self._has_room(ticket):
                 return
             if ticket.may_begin is None or ticket.may_begin():
                 self._free -= 1
                 self._waiting.remove(ticket)
+                self._inside.add(ticket)
                 ticket.grant()
+
+    def _has_room(self, ticket: Ticket) -> bool:
+        if self.pool is None or not self._inside:
+            return True
+        return self.pool.left(one.claim for one in (*self._inside, ticket)) >= 0
 
     def _retry_after(self) -> int:
         """Seconds until a place is likely free: lanes empty at the mean rate of late."""

@@ -41,6 +41,14 @@ class _Restored(Struct, frozen=True):
     n_restored: int = 0
 
 
+class _Erased(Struct, frozen=True):
+    n_erased: int = 0
+
+
+class NotThere(Exception):
+    """A slot holds less than it was thought to."""
+
+
 class Source(Protocol):
     """Where files for states come from."""
 
@@ -66,11 +74,14 @@ class Mover:
         return self._ms_per_token * tokens
 
     async def save(self, slot: Slot, length: int, source: Source) -> SavedState | None:
-        """The state of a slot, at least `length` tokens of it; None when it could not be written whole."""
+        """The state of a slot, at least `length` tokens of it; None when it could not be written whole. Raises
+        NotThere."""
         state = source.new_state(length)
         saved = await self._ask(slot, "save", state, _Saved)
-        if saved is None or saved.n_saved < length:
+        if saved is None:
             return None
+        if saved.n_saved < length:
+            raise NotThere(f"slot {slot.number} holds {saved.n_saved} tokens, not {length}")
         try:
             size = state.path.stat().st_size
         except OSError as error:
@@ -92,6 +103,11 @@ class Mover:
         restored = await self._ask(slot, "restore", state, _Restored)
         return restored is not None and restored.n_restored >= state.length
 
+    async def erase(self, slot: Slot) -> None:
+        """Empty a slot, so that others have the room in a window that all share."""
+        if await self._ask(slot, "erase", None, _Erased) is not None:
+            slot.tokens, slot.kept = (), 0
+
     async def _prime(self, seat: Seat, slot: Slot) -> bool:
         if self._primer is None:
             return True
@@ -102,9 +118,9 @@ class Mover:
             return False
         return status == 200
 
-    async def _ask(self, slot: Slot, action: str, state: SavedState, kind: type[Answered]) -> Answered | None:
+    async def _ask(self, slot: Slot, action: str, state: SavedState | None, kind: type[Answered]) -> Answered | None:
         path = f"/slots/{slot.number}?action={action}"
-        body = msgspec.json.encode({"filename": state.name})
+        body = msgspec.json.encode({"filename": state.name} if state is not None else {})
         try:
             status, answer = await self._client.request("POST", path, body, patience=_PATIENCE)
             if status == _NOT_SUPPORTED:

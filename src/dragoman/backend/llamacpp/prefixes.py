@@ -11,6 +11,7 @@ import msgspec
 from dragoman.backend.llamacpp.client import Client
 from dragoman.backend.llamacpp.mover import Mover
 from dragoman.backend.llamacpp.options import LlamaCppOptions
+from dragoman.backend.llamacpp.pool import pool_of
 from dragoman.backend.llamacpp.saved import StateFolder
 from dragoman.backend.llamacpp.seat import Seat
 from dragoman.backend.llamacpp.slotdesk import SlotDesk
@@ -74,7 +75,7 @@ class Prefixes:
             await self._tiers.replace_disk(self._disk(key))
         self._key = key
         self._tiers.window = window
-        self._desk.reset(options.lanes, Mover(client, primer))
+        self._desk.reset(options.lanes, Mover(client, primer), pool_of(options))
 
     def engine_down(self) -> None:
         """The engine is gone, and what its slots held. What is saved stays."""

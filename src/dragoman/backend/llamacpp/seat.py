@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from dragoman.backend.llamacpp.pool import Claim
 from dragoman.backend.llamacpp.slots import Slot
 from dragoman.backend.llamacpp.tiers import Found
 from dragoman.core.exchange import EngineRequest
@@ -31,7 +32,8 @@ class Desk(Protocol):
 
 
 class Seat:
-    """Made when a request arrives. `plain`: its prompt is tokens and nothing else. `slot` is set once it may begin.
+    """Made when a request arrives. `plain`: its prompt is tokens and nothing else. `slot` is set once it may begin;
+    `claim` is what it takes of a window that all slots share.
     `shared` leading tokens are expected not to be computed; `prefilling` from the beginning until its prompt is
     computed; `overlap` further tokens of it were in a slot in use when it began, so somebody else had them, too.
     `looking` while it waits for what other servers have written to be known; None before it was asked.
@@ -43,6 +45,7 @@ class Seat:
         self.request = request
         self.plain = plain
         self.namespace = namespace
+        self.claim = Claim(len(request.prompt), request.max_tokens)
         self.slot: Slot | None = None
         self.found: Found | None = None
         self.shared = 0

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from dragoman.backend.llamacpp.mover import Mover
+from dragoman.backend.llamacpp.mover import Mover, NotThere
+from dragoman.backend.llamacpp.pool import Pool
 from dragoman.backend.llamacpp.seat import Seat
 from dragoman.backend.llamacpp.slots import UNKNOWN, WORTHWHILE, Slot, Slots, common_prefix
 from dragoman.backend.llamacpp.tiers import Tiers
@@ -50,6 +51,7 @@ class SlotDesk:
     ) -> None:
         self._slots = Slots(count)
         self._tiers = tiers
+        self._pool: Pool | None = None
         self._mover: Mover | None = None
         self._changed = changed
         self._waiting: set[Seat] = set()
@@ -68,9 +70,11 @@ class SlotDesk:
         self._waiting.add(seat)
         return seat
 
-    def reset(self, count: int, mover: Mover | None) -> None:
-        """Another engine process: all slots are empty. What is saved stays."""
+    def reset(self, count: int, mover: Mover | None, pool: Pool | None = None) -> None:
+        """Another engine process: all slots are empty, and share one window if there is a `pool`. What is saved
+        stays."""
         self._slots = Slots(count)
+        self._pool = pool
         self._released.set()
         self._mover = mover
         self._disabled_until = 0.0
@@ -106,8 +110,9 @@ class SlotDesk:
             seat.found = self._tiers.find(namespace, request.prompt, request.cache.session)
         self._waiting.discard(seat)
         self._seats.add(seat)
-        if seat.found is not None or (self._can_save and choice.slot.lost(choice.shared)):
-            seat.work(self._prepare(seat, choice.slot))
+        emptied = self._in_the_way(seat)
+        if emptied or seat.found is not None or (self._can_save and choice.slot.lost(choice.shared)):
+            seat.work(self._prepare(seat, choice.slot, emptied))
         return True
 
     def prompt_done(self, seat: Seat, prompt_ms: float) -> bool:
@@ -234,14 +239,31 @@ class SlotDesk:
             return False
         return _shared(other.request.prompt, seat.request.prompt) - self._saved(other) >= WORTHWHILE
 
+    def _in_the_way(self, seat: Seat) -> list[Slot]:
+        """Free slots, now taken, whose contents leave a request no room in a window that all share; first those used
+        least recently. llama.cpp would empty any of them, and save nothing."""
+        if self._pool is None or not self._can_save:
+            return []
+        idle = sorted((slot for slot in self._slots.free() if slot.tokens), key=lambda slot: slot.used)
+        left = self._pool.left(one.claim for one in self._seats) - sum(len(slot.tokens) for slot in idle)
+        found: list[Slot] = []
+        while left < 0 and len(found) < len(idle):
+            slot = idle[len(found)]
+            self._slots.take(slot)
+            left += len(slot.tokens)
+            found.append(slot)
+        return found
+
     def _disable(self, why: str) -> None:
         log.warning("prefixes are not shared between slots for %d seconds: %s", _DISABLED_SECONDS, why)
         self._disabled_until = self._clock() + _DISABLED_SECONDS
 
     # doing
 
-    async def _prepare(self, seat: Seat, slot: Slot) -> None:
-        """Save what the slot holds, then put there what the request begins with."""
+    async def _prepare(self, seat: Seat, slot: Slot, emptied: Sequence[Slot]) -> None:
+        """Make room, save what the slot holds, then put there what the request begins with."""
+        for other in emptied:
+            await self._empty(other)
         if slot.lost(0 if seat.found is not None else seat.shared):
             await self._save(slot, slot.tokens, "answer", None)
         if seat.found is None:
@@ -257,6 +279,17 @@ class SlotDesk:
             seat.shared = 0
         seat.found = None
 
+    async def _empty(self, slot: Slot) -> None:
+        """Free a slot that `_in_the_way` has taken, its content saved and gone."""
+        try:
+            if slot.lost(0):
+                await self._save(slot, slot.tokens, "answer", None)
+            if slot.tokens and self._mover is not None:
+                await self._mover.erase(slot)
+        finally:
+            self._release(slot)
+            self._changed()
+
     async def _save_prompt(self, seat: Seat, slot: Slot) -> None:
         request = seat.request
         slot.fill(seat.namespace, request.prompt)
@@ -270,7 +303,13 @@ class SlotDesk:
         mover, tiers, namespace = self._mover, self._tiers, slot.namespace
         if mover is None or tiers is None or namespace is None:
             return False
-        state = await mover.save(slot, len(tokens), tiers)
+        try:
+            state = await mover.save(slot, len(tokens), tiers)
+        except NotThere as error:
+            if self._pool is None:
+                self._disable(str(error))
+            slot.tokens, slot.kept = (), 0  # llama.cpp empties free slots when a window that all share is full
+            return False
         if state is None:
             if self._mover is mover and mover.able and not mover.lost:
                 self._disable("the state of a slot cannot be saved")

@@ -81,16 +81,21 @@ class Slots:
 
     def choose(self, namespace: str, prompt: tuple[int, ...], saved: int) -> Choice | None:
         """The free slot to use, given that `saved` leading tokens could be restored; None when none is free. That with
-        the longest shared prefix; of equal ones one where nothing is lost, then the one used least recently. A saved
-        state goes where nothing is lost if possible, and spares the tail of a content that begins as well."""
+        the longest shared prefix; of equal ones one where nothing is lost, then one beside slots in use, then the one
+        used least recently. A saved state goes where nothing is lost if possible, and is put beside slots in use or
+        spares the tail of a content where that one begins as well.
+
+        Beside each other, because llama.cpp decodes in one pass only what lies in consecutive slots, unless they share
+        one window: each further run of slots is a pass of its own, which reads all weights again."""
         free = self.free()
         if not free:
             return None
         shared = {slot: slot.shared(namespace, prompt) for slot in free}
         best = max(shared.values())
-        own = min((slot for slot in free if shared[slot] == best), key=lambda slot: _loss(slot, best))
-        other = min(free, key=lambda slot: _loss(slot, 0))
-        if saved >= best + _NEAR or (saved >= max(best - _NEAR, 1) and own.lost(best) and not other.lost(0)):
+        own = min((slot for slot in free if shared[slot] == best), key=lambda slot: self._cost(slot, best))
+        other = min(free, key=lambda slot: self._cost(slot, 0))
+        better = own.lost(best) or self._beside(other) > self._beside(own)
+        if saved >= best + _NEAR or (saved >= max(best - _NEAR, 1) and better and not other.lost(0)):
             return self._taken(other, saved, restore=True)
         return self._taken(own, best, restore=False)
 
@@ -115,14 +120,18 @@ class Slots:
         """Give it back."""
         slot.busy = False
 
+    def _cost(self, slot: Slot, shared: int) -> tuple[bool, int, int]:
+        """What speaks against a free slot of which so many tokens would be used, the weightiest first."""
+        return slot.lost(shared) > 0, -self._beside(slot), slot.used
+
+    def _beside(self, slot: Slot) -> int:
+        """How many of the slots next to a free one are in use."""
+        return sum(neighbour.busy for neighbour in self._slots[max(0, slot.number - 1) : slot.number + 2])
+
     def _taken(self, slot: Slot, shared: int, *, restore: bool) -> Choice:
         self._uses += 1
         slot.busy, slot.used = True, self._uses
         return Choice(slot, shared, restore)
-
-
-def _loss(slot: Slot, shared: int) -> tuple[bool, int]:
-    return slot.lost(shared) > 0, slot.used
 
 
 def common_prefix(one: tuple[int, ...], other: tuple[int, ...]) -> int:

@@ -71,6 +71,7 @@ class LlamaCppStream:
         finally:
             if seat is not None:
                 seat.reading = False
+        self.ticket.claim.made += len(chunk.tokens)
         if chunk.finish is not None:
             self._end("finished")
         return chunk

@@ -74,6 +74,8 @@ def _window(values: Mapping[str, str], model: str | None) -> list[str]:
         flags += ("--ctx", str(total if folder and told <= 0 else max(1, total // lanes)))
     if pooled and not folder and ("unified" in values or total > 0):
         flags.append("--kv-unified")
+    elif values.get("unified") == "off" and not folder and not total:
+        flags.append("--no-kv-unified")
     return flags
 
 
