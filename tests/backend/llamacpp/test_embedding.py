@@ -99,6 +99,9 @@ async def test_a_text_model_embeds_in_a_second_engine_started_when_asked(starter
             assert float(unit(rows) @ unit(alone)) > 0.999
         assert float(unit(first[0]) @ unit(second[0])) > 0.999
         assert ids_of(await chunks_of(backend, ask((504, 3575, 282, 4649, 314), 4)))
+        stats = backend.stats()
+        assert (stats.running, stats.waiting, stats.finished) == (0, 0, 2 + len(inputs) + 1)
+        assert stats.prompt_tokens == 2 * sum(map(len, inputs)) + len(inputs[0]) + 5
     finally:
         await backend.stop()
     assert embedder.pid is None

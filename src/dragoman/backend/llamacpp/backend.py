@@ -236,7 +236,7 @@ class LlamaCppBackend:
 
     def stats(self) -> BackendStats:
         """Counters and gauges at this moment."""
-        return msgspec.structs.replace(
+        stats = msgspec.structs.replace(
             self._counts,
             running=self._lanes.running,
             waiting=self._lanes.waiting,
@@ -244,6 +244,7 @@ class LlamaCppBackend:
             restarts=self._supervisor.restarts,
             **({} if self._prefixes is None else self._prefixes.counts()),
         )
+        return stats if self._embedder is None else self._embedder.counted_with(stats)
 
     # stream.Host
 

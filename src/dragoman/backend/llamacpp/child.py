@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, NoReturn, cast
 
 import msgspec
 
+from dragoman.backend.llamacpp.crowding import watch_crowding
 from dragoman.backend.llamacpp.flags import Setting
 from dragoman.backend.llamacpp.parameters import ChildParameters, ChildReady
 from dragoman.backend.llamacpp.parent import AT_ONCE, TIDILY, die_with_parent, watch_input
@@ -44,6 +45,7 @@ def main() -> NoReturn:
         # From here on this interpreter runs, so the end can be a tidy one.
         signal.signal(signal.SIGTERM, lambda _number, _frame: _leave(parameters))
         die_with_parent(TIDILY, parameters.parent)
+        watch_crowding(parameters.threads, lambda line: print(line, file=sys.stderr, flush=True))
     if server is None:
         # llama.cpp logs on a thread of its own, and the reason may still be on its way out.
         time.sleep(_LOG_SECONDS)

@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from dragoman.backend.base import BackendStats
 from dragoman.backend.llamacpp.client import Client, ConnectionLost
 from dragoman.backend.llamacpp.engine import RunningEngine
 from dragoman.backend.llamacpp.errors import error_of
@@ -90,24 +91,9 @@ class Embedder:
         return self._supervisor.pid
 
     @property
-    def running(self) -> int:
-        """Lanes in use."""
-        return self._lanes.running
-
-    @property
-    def waiting(self) -> int:
-        """Work without a lane."""
-        return self._lanes.waiting
-
-    @property
     def lanes(self) -> int:
         """Works answered side by side."""
         return self._options.lanes
-
-    @property
-    def restarts(self) -> int:
-        """Starts after the first."""
-        return self._supervisor.restarts
 
     def added_to(self, capabilities: Capabilities) -> Capabilities:
         """`capabilities` and what this engine can do beside: embed, or rank."""
@@ -118,6 +104,19 @@ class Embedder:
             rerank=ranks,
             embedding_tokens=self.context_length,
             pooling=self._options.pooling,
+        )
+
+    def counted_with(self, stats: BackendStats) -> BackendStats:
+        """`stats` and what this engine did and does beside; its lanes are no lanes of another."""
+        return msgspec.structs.replace(
+            stats,
+            running=stats.running + self._lanes.running,
+            waiting=stats.waiting + self._lanes.waiting,
+            finished=stats.finished + self.finished,
+            cancelled=stats.cancelled + self.cancelled,
+            failed=stats.failed + self.failed,
+            prompt_tokens=stats.prompt_tokens + self.tokens,
+            restarts=stats.restarts + self._supervisor.restarts,
         )
 
     def log_tail(self) -> tuple[str, ...]:

@@ -77,14 +77,4 @@ class LlamaCppEncoder:
 
     def stats(self) -> BackendStats:
         """Counters and gauges at this moment; a finished embedding counts as a finished request."""
-        embedder = self._embedder
-        return BackendStats(
-            running=embedder.running,
-            waiting=embedder.waiting,
-            lanes=embedder.lanes,
-            finished=embedder.finished,
-            cancelled=embedder.cancelled,
-            failed=embedder.failed,
-            prompt_tokens=embedder.tokens,
-            restarts=embedder.restarts,
-        )
+        return self._embedder.counted_with(BackendStats(lanes=self._embedder.lanes))
