@@ -85,7 +85,7 @@ def announce(listener: Listener, room: Room) -> None:
     """Tell the user where the server is, and a line to try."""
     card, url = room.model.card, listener.url
     say(f"Dragoman is ready at {url}")
-    say(f"  model {card.id} on {card.engine_build}, {card.lanes} lanes of {card.context_length} tokens")
+    say(f"  model {card.id} on {card.engine_build}, {card.lanes} lanes of up to {card.context_length} tokens")
     body = '{"messages": [{"role": "user", "content": "Name the capital of France."}], "max_tokens": 50}'
     say("Try:")
     say(f"  curl {url}/v1/chat/completions -H 'Content-Type: application/json' -d '{body}'")

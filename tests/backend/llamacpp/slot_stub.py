@@ -45,12 +45,15 @@ class SlotStub(Stub):
                 while self.fault == "hang" and not writer.transport.is_closing():
                     self.saving.set()
                     await asyncio.sleep(0.01)
-                return await self._json(writer, *await self._move(int(number), action, body["filename"]))
+                return await self._json(writer, *await self._move(int(number), action, body.get("filename", "")))
         return await super()._answer(route, body, headers, writer)
 
     async def _move(self, number: int, action: str, name: str) -> tuple[int, dict[str, Any]]:
         self.moves.append(f"{action} {number}")
         path = Path(self.folder) / name
+        if action == "erase":
+            erased, self.contents[number] = len(self.contents[number]), []
+            return 200, {"id_slot": number, "n_erased": erased}
         refusal = {"error": {"code": 400, "message": f"Unable to {action} slot", "type": "invalid_request_error"}}
         if action == "save":
             data = json.dumps(self.contents[number]).encode()

@@ -449,3 +449,34 @@ async def _settled(backend: LlamaCppBackend) -> None:
         while backend.stats().running or backend.stats().waiting:
             await asyncio.sleep(0.01)
     at_rest(backend)
+
+
+ONE_WINDOW = {"context": 150, "kv_unified": True}
+"""For four slots: 600 tokens, of which an answer is to have 75 left."""
+
+
+async def test_idle_slots_are_saved_and_emptied_where_a_window_is_shared() -> None:
+    async with sharing(ONE_WINDOW) as (backend, launcher):
+        for number in range(3):
+            assert await cached_by(backend, agent(number, prefix=(number + 1,) * 240)) == 0
+        # 254 tokens each: the third finds no room beside the first two, and the first was used least recently.
+        assert launcher.stub.moves[-1] == "erase 0"
+        assert [len(content) for _, content in sorted(launcher.stub.contents.items())] == [0, 254, 254]
+        assert await cached_by(backend, agent(0, prefix=(1,) * 240)) >= 249
+        assert launcher.stub.moves[-1].startswith("restore")
+        assert sum(map(len, launcher.stub.contents.values())) <= 600
+        at_rest(backend)
+
+
+async def test_a_slot_that_llamacpp_has_emptied_costs_nothing_but_its_content(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with sharing(ONE_WINDOW) as (backend, launcher):
+        for number in range(2):
+            await cached_by(backend, ask((number + 1,) * 100, 120))  # an answer that nothing has saved
+        launcher.stub.contents[0].clear()
+        for number in range(2, 5):
+            await cached_by(backend, agent(number, prefix=(number + 1,) * 240))
+        assert await cached_by(backend, agent(4, prefix=(5,) * 240)) >= 249
+        at_rest(backend)
+    assert not caplog.records

@@ -20,7 +20,7 @@ from pathlib import Path
 
 _SECONDS = 0.25
 _IDLE_SECONDS = 1.0
-_IDLE_SHARE = 0.2
+_IDLE_SHARE = 0.03
 """Processor time per second below which nothing is being computed."""
 _CALM = 3
 """So many looks in a row must find nobody else before threads spin again."""

@@ -262,8 +262,7 @@ class SlotDesk:
 
     async def _prepare(self, seat: Seat, slot: Slot, emptied: Sequence[Slot]) -> None:
         """Make room, save what the slot holds, then put there what the request begins with."""
-        for other in emptied:
-            await self._empty(other)
+        await self._empty(emptied)
         if slot.lost(0 if seat.found is not None else seat.shared):
             await self._save(slot, slot.tokens, "answer", None)
         if seat.found is None:
@@ -279,16 +278,22 @@ class SlotDesk:
             seat.shared = 0
         seat.found = None
 
-    async def _empty(self, slot: Slot) -> None:
-        """Free a slot that `_in_the_way` has taken, its content saved and gone."""
+    async def _empty(self, slots: Sequence[Slot]) -> None:
+        """Give back slots that `_in_the_way` has taken, their contents saved and gone."""
+        left = list(slots)
         try:
-            if slot.lost(0):
-                await self._save(slot, slot.tokens, "answer", None)
-            if slot.tokens and self._mover is not None:
-                await self._mover.erase(slot)
+            while left:
+                slot = left[-1]
+                if slot.lost(0):
+                    await self._save(slot, slot.tokens, "answer", None)
+                if slot.tokens and self._mover is not None:
+                    await self._mover.erase(slot)
+                self._release(left.pop())
         finally:
-            self._release(slot)
-            self._changed()
+            for slot in left:
+                self._release(slot)
+            if slots:
+                self._changed()
 
     async def _save_prompt(self, seat: Seat, slot: Slot) -> None:
         request = seat.request
