@@ -230,7 +230,7 @@ def test_the_starter_on_mlx(mlx: RunningServer) -> None:
     with httpx2.Client(base_url=mlx.url, timeout=300) as client:
         Weather.model_validate_json(ASKS["openai_chat"](client, as_format("openai_chat", SCHEMA), True).text)
         choice = {"type": "tool", "name": "look"}
-        fields = {"tools": as_tools("anthropic", LOOK, SAVE), "tool_choice": choice}
+        fields = {"tools": as_tools("anthropic", LOOK), "tool_choice": choice}
         ((name, arguments),) = ASKS["anthropic"](client, fields, False).calls
         assert name == "look"
         assert fits_place(arguments)

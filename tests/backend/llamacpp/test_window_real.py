@@ -24,7 +24,7 @@ ON = SamplingSpec(temperature=0.0, ignore_eos=True)
 
 @asynccontextmanager
 async def sharing(model: Path, **options: Any) -> AsyncIterator[LlamaCppBackend]:
-    given = {"lanes": 4, "context": WINDOW // 4, "threads": 1, "kv_unified": True, "prefix_bytes": 64 << 20} | options
+    given = {"lanes": 4, "context": WINDOW // 4, "threads": 2, "kv_unified": True, "prefix_bytes": 64 << 20} | options
     made = LlamaCppBackend(LlamaCppOptions(model=str(model), **given))
     await made.start()
     try:
@@ -45,8 +45,8 @@ def cached_of(chunks: list[TokenChunk]) -> int:
 async def test_one_request_may_have_all_of_it(starter_gguf: Path) -> None:
     async with sharing(starter_gguf) as backend:
         assert backend.context_length == WINDOW
-        chunks = await chunks_of(backend, ask(prompt(1, 440), 20, sampling=ON))
-        assert (len(ids_of(chunks)), chunks[-1].finish) == (20, EngineFinish.LENGTH)
+        chunks = await chunks_of(backend, ask(prompt(1, 440), 10, sampling=ON))
+        assert (len(ids_of(chunks)), chunks[-1].finish) == (10, EngineFinish.LENGTH)
         with pytest.raises(ContextLengthExceeded):
             await chunks_of(backend, ask(prompt(1, WINDOW), 20))
 
@@ -55,7 +55,7 @@ async def test_one_request_may_have_all_of_it(starter_gguf: Path) -> None:
 async def test_requests_that_would_fill_it_together_wait_for_each_other(
     starter_gguf: Path, prefix_bytes: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sizes = ((200, 60), (30, 40), (180, 50), (250, 60), (20, 30))
+    sizes = ((200, 30), (30, 20), (180, 25), (250, 30), (20, 15))
     async with sharing(starter_gguf, prefix_bytes=prefix_bytes) as backend:
         asked = [ask(prompt(number, length), more, sampling=ON) for number, (length, more) in enumerate(sizes)]
         answers = await asyncio.gather(*(chunks_of(backend, request) for request in asked))
