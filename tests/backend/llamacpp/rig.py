@@ -88,6 +88,17 @@ async def serving(stub: Stub | None = None, **options: Any) -> AsyncIterator[tup
             await backend.stop()
 
 
+@asynccontextmanager
+async def running(model: Path, **options: Any) -> AsyncIterator[LlamaCppBackend]:
+    """A started backend with the real engine."""
+    made = LlamaCppBackend(LlamaCppOptions(model=str(model), **options))
+    await made.start()
+    try:
+        yield made
+    finally:
+        await made.stop()
+
+
 def ask(prompt: Sequence[int] = (1,), max_tokens: int = 8, **fields: Any) -> EngineRequest:
     given: dict[str, Any] = {"sampling": SamplingSpec(temperature=0.0)} | fields
     return EngineRequest(id="r", prompt=tuple(prompt), max_tokens=max_tokens, **given)

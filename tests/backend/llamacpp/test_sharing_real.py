@@ -8,8 +8,8 @@ import os
 import random
 import signal
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from dragoman.backend.llamacpp.adapters import Adapter
-from dragoman.backend.llamacpp.backend import LlamaCppBackend, LlamaCppOptions
+from dragoman.backend.llamacpp.backend import LlamaCppBackend
 from dragoman.backend.llamacpp.prefixes import Prefixes
 from dragoman.catalog.gguf import read_gguf
 from dragoman.core.adapters import AdapterScale
@@ -27,7 +27,7 @@ from dragoman.core.logprobs import TokenLogprobs
 from dragoman.core.request import CacheHints
 from dragoman.core.vocabulary import Tokenizer
 from dragoman.prompt.gguf import gguf_tokenizer
-from tests.backend.llamacpp.rig import ask, chunks_of
+from tests.backend.llamacpp.rig import ask, chunks_of, running
 from tests.support.lora_files import write_lora
 
 pytestmark = [pytest.mark.anyio, pytest.mark.llamacpp]
@@ -44,15 +44,8 @@ SURE = 0.7
 those of this model by up to 0.13, without any saving or restoring."""
 
 
-@asynccontextmanager
-async def serving(model: Path, **options: Any) -> AsyncIterator[LlamaCppBackend]:
-    given = {"lanes": 3, "context": 512, "threads": 1, "prefix_bytes": 256 << 20} | options
-    made = LlamaCppBackend(LlamaCppOptions(model=str(model), **given))
-    await made.start()
-    try:
-        yield made
-    finally:
-        await made.stop()
+def serving(model: Path, **options: Any) -> AbstractAsyncContextManager[LlamaCppBackend]:
+    return running(model, **{"lanes": 3, "context": 512, "threads": 1, "prefix_bytes": 256 << 20} | options)
 
 
 def prefixes_of(backend: LlamaCppBackend) -> Prefixes:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dragoman.backend.llamacpp.backend import LlamaCppBackend, LlamaCppOptions
+from dragoman.backend.llamacpp.backend import LlamaCppBackend
 from dragoman.core.errors import ContextLengthExceeded
 from dragoman.core.exchange import EngineFinish, TokenChunk
 from dragoman.core.sampling import SamplingSpec
-from tests.backend.llamacpp.rig import ask, chunks_of, ids_of
+from tests.backend.llamacpp.rig import ask, chunks_of, ids_of, running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.llamacpp]
 
@@ -22,15 +21,9 @@ WINDOW = 512
 ON = SamplingSpec(temperature=0.0, ignore_eos=True)
 
 
-@asynccontextmanager
-async def sharing(model: Path, **options: Any) -> AsyncIterator[LlamaCppBackend]:
-    given = {"lanes": 4, "context": WINDOW // 4, "threads": 2, "kv_unified": True, "prefix_bytes": 64 << 20} | options
-    made = LlamaCppBackend(LlamaCppOptions(model=str(model), **given))
-    await made.start()
-    try:
-        yield made
-    finally:
-        await made.stop()
+def sharing(model: Path, **options: Any) -> AbstractAsyncContextManager[LlamaCppBackend]:
+    given = {"lanes": 4, "context": WINDOW // 4, "threads": 2, "kv_unified": True, "prefix_bytes": 64 << 20}
+    return running(model, **given | options)
 
 
 def prompt(number: int, length: int) -> tuple[int, ...]:
