@@ -91,8 +91,7 @@ def begun(*tickets: Ticket) -> list[bool]:
 
 
 async def test_who_would_fill_a_shared_window_waits_and_nobody_overtakes() -> None:
-    lanes = Lanes(4, 9)
-    lanes.pool = Pool(tokens=1000, more=100)
+    lanes = Lanes(4, 9, pool=Pool(tokens=1000, more=100))
     first = lanes.enter(claim=Claim(500, most=50))  # 550
     second = lanes.enter(claim=Claim(350, most=500))  # 450
     third = lanes.enter(claim=Claim(10, most=10))
@@ -106,8 +105,7 @@ async def test_who_would_fill_a_shared_window_waits_and_nobody_overtakes() -> No
 
 
 async def test_what_is_answered_counts_too() -> None:
-    lanes = Lanes(2, 9)
-    lanes.pool = Pool(tokens=1000, more=100)
+    lanes = Lanes(2, 9, pool=Pool(tokens=1000, more=100))
     first = lanes.enter(claim=Claim(100, most=800))
     first.claim.made = 500
     second = lanes.enter(claim=Claim(350, most=0))
@@ -117,8 +115,7 @@ async def test_what_is_answered_counts_too() -> None:
 
 
 async def test_a_lone_request_takes_what_there_is() -> None:
-    lanes = Lanes(2, 9)
-    lanes.pool = Pool(tokens=1000, more=100)
+    lanes = Lanes(2, 9, pool=Pool(tokens=1000, more=100))
     first, second = lanes.enter(claim=Claim(990, most=500)), lanes.enter(claim=Claim(1, most=1))
     assert begun(first, second) == [True, False]
     first.release()

@@ -32,7 +32,7 @@ from dragoman.backend.llamacpp.logtail import LogTail
 from dragoman.backend.llamacpp.media import MediaWire, digest_of, media_prompt, require_images
 from dragoman.backend.llamacpp.options import LlamaCppOptions
 from dragoman.backend.llamacpp.pieces import Pieces
-from dragoman.backend.llamacpp.pool import Claim, pool_of
+from dragoman.backend.llamacpp.pool import claim_of, pool_of
 from dragoman.backend.llamacpp.prefixes import sharing_of
 from dragoman.backend.llamacpp.sampling import HONOURED
 from dragoman.backend.llamacpp.slotacts import SlotActs
@@ -83,7 +83,7 @@ class LlamaCppBackend:
         self._log = LogTail(self._heard)
         self._launcher = launcher
         self._supervisor = Supervisor(launcher or launcher_of(options, self._log), self, policy)
-        self._lanes = Lanes(options.lanes, options.max_waiting)
+        self._lanes = Lanes(options.lanes, options.max_waiting, pool=pool_of(options))
         self._client: Client | None = None
         self._pieces: Pieces | None = None
         self._grammar = False
@@ -284,8 +284,7 @@ class LlamaCppBackend:
             if self._pieces is None:
                 self._pieces = await learn_pieces(client, self._vocabulary)
                 self._grammar = await learn_constraining(client)
-            own = None if self._options.remote else self._options.adapters
-            self._mounted = Mounted(await learn_adapters(client) if own is None else own)
+            self._mounted = Mounted(await learn_adapters(client) if self._options.remote else self._options.adapters)
             self._media = await learn_media(client, props)
         except ConnectionLost as error:
             raise EngineFailure(f"llama.cpp went away while it was being asked what it serves. {error}") from error
@@ -303,7 +302,6 @@ class LlamaCppBackend:
             media=frozenset({"image"} if self._media else ()),
         )
         self._context_length = props.default_generation_settings.n_ctx
-        self._lanes.pool = pool_of(self._options)
         self._build = engine.build or f"llama.cpp {props.build_info}".strip()
         if self._prefixes is not None:
             options = msgspec.structs.replace(self._options, lanes=lanes)
@@ -381,7 +379,7 @@ class LlamaCppBackend:
     def _queued(self, request: EngineRequest) -> LlamaCppStream:
         prefixes = self._prefixes
         if prefixes is None:
-            return LlamaCppStream(self._lanes.enter(claim=Claim(len(request.prompt), request.max_tokens)), self)
+            return LlamaCppStream(self._lanes.enter(claim=claim_of(request)), self)
         seat = prefixes.seat(request, self.namespace_of(request), plain=not digest_of(request))
         try:
             ticket = self._lanes.enter(lambda: prefixes.admit(seat), seat.claim)

@@ -71,7 +71,9 @@ class Lanes:
     """First in, first out, but for those who may not begin yet. While paused nobody is granted a lane, but all may
     wait. With a `pool` nobody overtakes who waits for room in it; a request that is alone always begins."""
 
-    def __init__(self, lanes: int, max_waiting: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, lanes: int, max_waiting: int, clock: Callable[[], float] = time.monotonic, pool: Pool | None = None
+    ) -> None:
         self._free = lanes
         self._lanes = lanes
         self._max_waiting = max_waiting
@@ -80,7 +82,7 @@ class Lanes:
         self._paused = False
         self._seconds = 1.0
         self._inside: set[Ticket] = set()
-        self.pool: Pool | None = None
+        self._pool = pool
 
     @property
     def running(self) -> int:
@@ -158,9 +160,9 @@ class Lanes:
                 ticket.grant()
 
     def _has_room(self, ticket: Ticket) -> bool:
-        if self.pool is None or not self._inside:
+        if self._pool is None or not self._inside:
             return True
-        return self.pool.left(one.claim for one in (*self._inside, ticket)) >= 0
+        return self._pool.left(one.claim for one in (*self._inside, ticket)) >= 0
 
     def _retry_after(self) -> int:
         """Seconds until a place is likely free: lanes empty at the mean rate of late."""

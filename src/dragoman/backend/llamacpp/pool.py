@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from dragoman.backend.llamacpp.options import LlamaCppOptions
+from dragoman.core.exchange import EngineRequest
 
 _MORE = 2048
 """Tokens an answer should have room for; at most half a lane's share of the window."""
@@ -31,6 +32,11 @@ class Pool(Struct, frozen=True):
     def left(self, claims: Iterable[Claim]) -> int:
         """Tokens these requests leave; less than 0 when they have too little room."""
         return self.tokens - sum(one.prompt + min(one.most, one.made + self.more) for one in claims)
+
+
+def claim_of(request: EngineRequest) -> Claim:
+    """What a request takes before it has begun."""
+    return Claim(len(request.prompt), request.max_tokens)
 
 
 def pool_of(options: LlamaCppOptions) -> Pool | None:

@@ -30,7 +30,7 @@ class Prefixes:
         self._options = options
         self._folder = folder
         self._tiers = Tiers(folder)
-        self._desk = SlotDesk(options.lanes, self._tiers, changed=changed)
+        self._desk = SlotDesk(options.lanes, self._tiers, changed=changed, pool=pool_of(options))
         self._key: str | None = None
 
     def seat(self, request: EngineRequest, namespace: str, *, plain: bool = True) -> Seat:
@@ -75,7 +75,7 @@ class Prefixes:
             await self._tiers.replace_disk(self._disk(key))
         self._key = key
         self._tiers.window = window
-        self._desk.reset(options.lanes, Mover(client, primer), pool_of(options))
+        self._desk.reset(options.lanes, Mover(client, primer))
 
     def engine_down(self) -> None:
         """The engine is gone, and what its slots held. What is saved stays."""

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from dragoman.backend.llamacpp.pool import Claim
+from dragoman.backend.llamacpp.pool import claim_of
 from dragoman.backend.llamacpp.slots import Slot
 from dragoman.backend.llamacpp.tiers import Found
 from dragoman.core.exchange import EngineRequest
@@ -45,7 +45,7 @@ class Seat:
         self.request = request
         self.plain = plain
         self.namespace = namespace
-        self.claim = Claim(len(request.prompt), request.max_tokens)
+        self.claim = claim_of(request)
         self.slot: Slot | None = None
         self.found: Found | None = None
         self.shared = 0

@@ -39,7 +39,7 @@ _FLUSH_SECONDS = 30.0
 
 class SlotDesk:
     """The slots of one engine. `changed` is called when a request that was not let in may be by now. Without `tiers`
-    it only chooses slots."""
+    it only chooses slots; with a `pool` all slots share one window."""
 
     def __init__(
         self,
@@ -47,11 +47,12 @@ class SlotDesk:
         tiers: Tiers | None,
         *,
         changed: Callable[[], None],
+        pool: Pool | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._slots = Slots(count)
         self._tiers = tiers
-        self._pool: Pool | None = None
+        self._pool = pool
         self._mover: Mover | None = None
         self._changed = changed
         self._waiting: set[Seat] = set()
@@ -70,11 +71,9 @@ class SlotDesk:
         self._waiting.add(seat)
         return seat
 
-    def reset(self, count: int, mover: Mover | None, pool: Pool | None = None) -> None:
-        """Another engine process: all slots are empty, and share one window if there is a `pool`. What is saved
-        stays."""
+    def reset(self, count: int, mover: Mover | None) -> None:
+        """Another engine process: all slots are empty. What is saved stays."""
         self._slots = Slots(count)
-        self._pool = pool
         self._released.set()
         self._mover = mover
         self._disabled_until = 0.0
@@ -110,7 +109,7 @@ class SlotDesk:
             seat.found = self._tiers.find(namespace, request.prompt, request.cache.session)
         self._waiting.discard(seat)
         self._seats.add(seat)
-        emptied = self._in_the_way(seat)
+        emptied = self._in_the_way()
         if emptied or seat.found is not None or (self._can_save and choice.slot.lost(choice.shared)):
             seat.work(self._prepare(seat, choice.slot, emptied))
         return True
@@ -239,9 +238,9 @@ class SlotDesk:
             return False
         return _shared(other.request.prompt, seat.request.prompt) - self._saved(other) >= WORTHWHILE
 
-    def _in_the_way(self, seat: Seat) -> list[Slot]:
-        """Free slots, now taken, whose contents leave a request no room in a window that all share; first those used
-        least recently. llama.cpp would empty any of them, and save nothing."""
+    def _in_the_way(self) -> list[Slot]:
+        """Free slots, now taken, whose contents leave the requests no room in a window that all share; first those
+        used least recently. llama.cpp would empty any of them, and save nothing."""
         if self._pool is None or not self._can_save:
             return []
         idle = sorted((slot for slot in self._slots.free() if slot.tokens), key=lambda slot: slot.used)
