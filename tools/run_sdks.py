@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / ".cache" / "sdks"
+CHECKS = "checks.mjs"
 SCRIPTS = Path(__file__).parent / "sdks"
 SCRIPT = ROOT / "tests" / "wire" / "data" / "script.json"
 JAVASCRIPT = "openai@7.59.0"
@@ -95,6 +96,7 @@ def _node(script: str, *packages: str) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     command = [npm, "install", "--silent", "--no-fund", "--no-audit", "--prefix", str(folder), *packages]
     subprocess.run(command, check=True, env={**os.environ, "npm_config_update_notifier": "false"})
+    shutil.copy(SCRIPTS / CHECKS, folder / CHECKS)
     return [node, str(shutil.copy(SCRIPTS / script, folder / script))]
 
 

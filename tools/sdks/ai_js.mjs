@@ -5,6 +5,7 @@ import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText, jsonSchema, Output, stepCountIs, streamText, tool } from "ai";
+import { run } from "./checks.mjs";
 
 const baseURL = `${process.argv[2]}/v1`;
 const openai = createOpenAI({ baseURL, apiKey: "unused" });
@@ -58,16 +59,7 @@ const checks = {
     await assert.rejects(() => generateText({ model, prompt: "word ".repeat(3000), maxRetries: 0 }), { statusCode: 400 });
   },
 };
-let failed = 0;
-for (const [wire, model] of Object.entries(models)) {
-  for (const [name, check] of Object.entries(checks)) {
-    try {
-      await check(model, wire);
-      console.log(`ok ${wire} ${name}`);
-    } catch (error) {
-      failed += 1;
-      console.log(`FAILED ${wire} ${name}: ${error?.stack ?? error}`);
-    }
-  }
-}
-process.exit(failed ? 1 : 0);
+const named = Object.entries(models).flatMap(([wire, model]) =>
+  Object.entries(checks).map(([name, check]) => [`${wire} ${name}`, () => check(model, wire)]),
+);
+await run(Object.fromEntries(named));

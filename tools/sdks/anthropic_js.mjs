@@ -3,6 +3,7 @@
 // usage: node anthropic_js.mjs BASE_URL; prints one line per check, ends with status 1 when one failed.
 import assert from "node:assert/strict";
 import Anthropic from "@anthropic-ai/sdk";
+import { run } from "./checks.mjs";
 
 const client = new Anthropic({ baseURL: process.argv[2], apiKey: "unused", maxRetries: 0 });
 const asked = (content, more = {}) => ({ model: "x", max_tokens: 64, messages: [{ role: "user", content }], ...more });
@@ -125,14 +126,4 @@ const checks = {
   },
 };
 
-let failed = 0;
-for (const [name, check] of Object.entries(checks)) {
-  try {
-    await check();
-    console.log(`ok ${name}`);
-  } catch (error) {
-    failed += 1;
-    console.log(`FAILED ${name}: ${error?.stack ?? error}`);
-  }
-}
-process.exit(failed ? 1 : 0);
+await run(checks);

@@ -2,6 +2,7 @@
 // usage: node ollama_js.mjs BASE_URL; prints one line per check, ends with status 1 when one failed.
 import assert from "node:assert/strict";
 import { Ollama } from "ollama";
+import { run } from "./checks.mjs";
 
 const client = new Ollama({ host: process.argv[2] });
 const asked = (content, more = {}) => ({ model: "fake", messages: [{ role: "user", content }], ...more });
@@ -81,14 +82,4 @@ const checks = {
     assert.equal((await client.chat(asked("WORDS"))).message.content, text);
   },
 };
-let failed = 0;
-for (const [name, check] of Object.entries(checks)) {
-  try {
-    await check();
-    console.log(`ok ${name}`);
-  } catch (error) {
-    failed += 1;
-    console.log(`FAILED ${name}: ${error?.stack ?? error}`);
-  }
-}
-process.exit(failed ? 1 : 0);
+await run(checks);

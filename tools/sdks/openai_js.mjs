@@ -3,6 +3,7 @@
 // usage: node openai_js.mjs BASE_URL; prints one line per check, ends with status 1 when one failed.
 import assert from "node:assert/strict";
 import OpenAI, { toFile } from "openai";
+import { run } from "./checks.mjs";
 
 const client = new OpenAI({ baseURL: `${process.argv[2]}/v1`, apiKey: "unused", maxRetries: 0 });
 const asked = (content, more = {}) => ({ model: "x", messages: [{ role: "user", content }], ...more });
@@ -214,14 +215,4 @@ const checks = {
     assert.ok(stream.controller.signal.aborted);
   },
 };
-let failed = 0;
-for (const [name, check] of Object.entries(checks)) {
-  try {
-    await check();
-    console.log(`ok ${name}`);
-  } catch (error) {
-    failed += 1;
-    console.log(`FAILED ${name}: ${error?.stack ?? error}`);
-  }
-}
-process.exit(failed ? 1 : 0);
+await run(checks);
